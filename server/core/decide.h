@@ -1,0 +1,176 @@
+// The decisions: (row, request, database time) → (outcome, row afterwards).
+//
+// Pure functions of values, used by every path: first insert, duplicate, batch, wake-up of a waiter, lookup. No I/O, no clock, no
+// threads. `row_after` is set where the row has to be written; its absence means that nothing changes.
+#ifndef ONCE_CORE_DECIDE_H_
+#define ONCE_CORE_DECIDE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/operation.h"
+#include "core/types.h"
+
+namespace once::core {
+
+// ---- outcomes (once.v1 says what each means to a caller) ----
+
+struct Granted {
+  ClaimInfo claim;
+  absl::Duration lease_remaining;
+  int32_t attempt_number = 1;
+  std::optional<ClaimInfo> earlier_attempt;
+};
+
+struct Completed {
+  Receipt receipt;
+  std::string handler_version;
+  Fence fence;
+  bool replayed = true;
+};
+
+struct InProgress {
+  enum class Reason : uint8_t { kHeld, kDelayed };
+  Reason reason = Reason::kHeld;
+  std::string consumer;
+  std::string handler_version;
+  absl::Duration lease_remaining;
+  DbTime begun;
+  int32_t attempt_number = 1;
+  Digest first_digest;
+};
+
+struct Conflict {
+  enum class Difference : uint8_t { kDigest, kScheme };
+  Difference difference = Difference::kDigest;
+  Digest first_digest;
+  Digest request_digest;
+  OperationState state = OperationState::kClaimed;
+  std::string consumer;
+  absl::Duration lease_remaining;  // zero unless state is kClaimed
+  DbTime first_seen;
+};
+
+struct InDoubt {
+  std::vector<ClaimInfo> earlier_attempts;  // latest first
+  int32_t earlier_attempt_count = 0;
+};
+
+struct Expired {
+  ReceiptStatus status = ReceiptStatus::kSucceeded;
+  DbTime completed;
+};
+
+struct Unclaimed {
+  OperationState state = OperationState::kReleased;
+  std::optional<ClaimInfo> earlier_attempt;
+};
+
+struct ClaimLost {
+  OperationState state = OperationState::kClaimed;
+  // The claim that came after; consumer empty and begun 0 where there is none.
+  std::string consumer;
+  Fence fence;
+  DbTime begun;
+};
+
+struct CompletionConflict {
+  Completed stored;
+};
+
+struct Abandoned {
+  bool forgotten = false;
+};
+
+struct Renewed {
+  ClaimInfo claim;
+  absl::Duration lease_remaining;
+};
+
+// There is no such operation. `rpc` turns it into OPERATION_NOT_FOUND.
+struct NotFound {};
+
+using BeginOutcome = std::variant<Granted, Completed, InProgress, Conflict, InDoubt, Expired>;
+using CompleteOutcome = std::variant<Completed, ClaimLost, CompletionConflict, NotFound>;
+using AbandonOutcome = std::variant<Abandoned, ClaimLost, NotFound>;
+using RenewOutcome = std::variant<Renewed, ClaimLost, NotFound>;
+using LookupOutcome =
+    std::variant<Completed, InProgress, Conflict, InDoubt, Expired, Unclaimed, NotFound>;
+
+// ---- requests, already validated ----
+
+struct BeginRequest {
+  Digest digest;
+  AttemptId attempt;
+  absl::Duration lease;
+  std::string consumer;
+  std::string handler_version;
+  LapsePolicy on_lapse = LapsePolicy::kRetry;
+};
+
+struct CompleteRequest {
+  AttemptId attempt;
+  Fence fence;
+  ReceiptStatus status = ReceiptStatus::kSucceeded;
+  std::string result;
+  std::string content_type;
+  Sha256 fingerprint{};  // FingerprintOf(status, content_type, result)
+};
+
+struct AbandonRequest {
+  AttemptId attempt;
+  Fence fence;
+  bool forget = false;
+  absl::Duration retry_delay;  // with release
+};
+
+struct RenewRequest {
+  AttemptId attempt;
+  Fence fence;
+  absl::Duration lease;
+};
+
+struct LookupRequest {
+  std::optional<Digest> digest;
+  LapsePolicy on_lapse = LapsePolicy::kRetry;
+};
+
+// ---- decisions ----
+
+template <typename Outcome>
+struct Decision {
+  Outcome outcome;
+  std::optional<OperationRow> row_after;
+  bool delete_row = false;  // Abandon with forget
+};
+
+// The row that a Begin inserts where there is none. `now` and the fence come from the database's clock at the insert.
+OperationRow NewRow(const BeginRequest& request, DbTime now);
+
+// Order of the tests: digest, receipt, own live or lapsed claim, released, another's live claim, lapsed claim by policy.
+//
+// A repeat by the attempt that holds the claim is granted again with the same fence and attempt number, also after the lease ran out
+// (nobody took over). It extends the lease where less than half of the asked one is left, so that a transport retry
+// writes nothing and a restarted owner gets time to work.
+Decision<BeginOutcome> DecideBegin(const OperationRow& row, const BeginRequest& request,
+                                   DbTime now);
+
+// `row` is null where the operation does not exist; so below.
+Decision<CompleteOutcome> DecideComplete(const OperationRow* row, const CompleteRequest& request,
+                                         DbTime now);
+Decision<AbandonOutcome> DecideAbandon(const OperationRow* row, const AbandonRequest& request,
+                                       DbTime now);
+Decision<RenewOutcome> DecideRenew(const OperationRow* row, const RenewRequest& request,
+                                   DbTime now);
+LookupOutcome DecideLookup(const OperationRow* row, const LookupRequest& request, DbTime now);
+
+// State as callers see it.
+OperationState StateOf(const OperationRow& row, LapsePolicy on_lapse, DbTime now);
+
+}  // namespace once::core
+
+#endif  // ONCE_CORE_DECIDE_H_

@@ -1,0 +1,63 @@
+// One short transaction for a whole batch of commands: the one home of the claim algorithm, over any store.
+//
+//   1. insert the Begins' rows in primary-key order, or count the delivery where the key exists (this locks the rows)
+//   2. read our own locked rows and those of the other commands
+//   3. decide each command in order with `core`, on the row as the commands before it left it
+//   4. write the changed rows, guarded by state, attempt and fence; write one attempt row per command
+//   5. COMMIT
+//
+// Thread-safety: as the session's (one thread at a time).
+#ifndef ONCE_STORE_BATCH_H_
+#define ONCE_STORE_BATCH_H_
+
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/decide.h"
+#include "core/types.h"
+#include "store/store.h"
+
+namespace once::store {
+
+struct BeginCommand {
+  core::OperationKey key;
+  EntryId entry{};
+  core::BeginRequest request;
+  DeliveryInfo delivery;
+};
+struct CompleteCommand {
+  core::OperationKey key;
+  EntryId entry{};
+  core::CompleteRequest request;
+};
+struct AbandonCommand {
+  core::OperationKey key;
+  EntryId entry{};
+  core::AbandonRequest request;
+  std::string note;
+};
+struct RenewCommand {
+  core::OperationKey key;
+  EntryId entry{};
+  core::RenewRequest request;
+};
+
+using Command = std::variant<BeginCommand, CompleteCommand, AbandonCommand, RenewCommand>;
+// The alternative with the index of the command's.
+using Answer = std::variant<core::BeginOutcome, core::CompleteOutcome, core::AbandonOutcome,
+                            core::RenewOutcome>;
+
+const core::OperationKey& KeyOf(const Command& command);
+core::OperationKey& MutableKeyOf(Command& command);
+
+// Runs `commands` in one transaction and returns their answers in order, all durable. On error nothing was committed, but for UNKNOWN
+// (see store.h); the transaction is rolled back. `repeated` says that an earlier run of the same batch ended in UNKNOWN.
+// Commands on one key are decided in order. Receipts with large bodies come back without `result`.
+absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
+                                             absl::Span<const Command> commands, bool repeated);
+
+}  // namespace once::store
+
+#endif  // ONCE_STORE_BATCH_H_
