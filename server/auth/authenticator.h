@@ -1,11 +1,13 @@
 // From a bearer token to a principal, without blocking RPC threads.
 //
-// Credentials are cached by id: a revoked or expired credential is refused on every server within `cache_ttl`. Misses and refreshes are
-// read by a thread with a connection of its own; unknown ids are cached too (bounded), so that guessing does not reach the database.
-// While the database cannot be reached, a credential that was good is served for `stale_ttl` more, so that a failover does not refuse
-// everybody.
+// Credentials are cached by id: a revoked or expired credential is refused on every server within
+// `cache_ttl`. Misses and refreshes are read by a thread with a connection of its own; unknown ids
+// are cached too (bounded), so that guessing does not reach the database. While the database cannot
+// be reached, a credential that was good is served for `stale_ttl` more, so that a failover does
+// not refuse everybody.
 //
-// Thread-safe. Callbacks run once, on the caller's thread (cache) or the authenticator's, and must not block.
+// Thread-safe. Callbacks run once, on the caller's thread (cache) or the authenticator's, and must
+// not block.
 #ifndef ONCE_AUTH_AUTHENTICATOR_H_
 #define ONCE_AUTH_AUTHENTICATOR_H_
 
@@ -35,7 +37,8 @@ class Authenticator {
 
   virtual ~Authenticator() = default;
 
-  // `token` is the credential after "Bearer ". UNAUTHENTICATED (one message for all causes), STORE_UNAVAILABLE or OVERLOADED.
+  // `token` is the credential after "Bearer ". UNAUTHENTICATED (one message for all causes),
+  // STORE_UNAVAILABLE or OVERLOADED.
   virtual void Authenticate(absl::string_view token, Done done) = 0;
 };
 

@@ -1,6 +1,7 @@
-// Bearer credentials: "once_<credential id>_<secret>", id of 16 lower-case hexadecimal digits, secret of 43 base64url characters
-// (256 bits from the operating system). Only SHA-256 of the secret is stored; a plain hash is enough for a secret of full entropy.
-// Functions of values; thread-safe.
+// Bearer credentials: "once_<credential id>_<secret>", id of 16 lower-case hexadecimal digits,
+// secret of 43 base64url characters (256 bits from the operating system). Only SHA-256 of the
+// secret is stored; a plain hash is enough for a secret of full entropy. Functions of values;
+// thread-safe.
 #ifndef ONCE_AUTH_CREDENTIAL_H_
 #define ONCE_AUTH_CREDENTIAL_H_
 

@@ -1,4 +1,5 @@
-// The server's own clock, for deadlines and delays. Never for leases or retention: those are judged by the database's.
+// The server's own clock, for deadlines and delays. Never for leases or retention: those are judged
+// by the database's.
 #ifndef ONCE_BASE_CLOCK_H_
 #define ONCE_BASE_CLOCK_H_
 

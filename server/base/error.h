@@ -1,7 +1,9 @@
-// Errors that leave the server: a reason, a message for people, the values it mentions, and whether to come back.
+// Errors that leave the server: a reason, a message for people, the values it mentions, and whether
+// to come back.
 //
-// An absl::Status made here carries its details as payloads; `rpc` turns them into google.rpc details. This is the one place
-// that maps a reason to its status code. Thread-safe: functions of values.
+// An absl::Status made here carries its details as payloads; `rpc` turns them into google.rpc
+// details. This is the one place that maps a reason to its status code. Thread-safe: functions of
+// values.
 #ifndef ONCE_BASE_ERROR_H_
 #define ONCE_BASE_ERROR_H_
 
@@ -39,7 +41,8 @@ enum class ErrorReason : uint8_t {
 struct ErrorDetails {
   ErrorReason reason = ErrorReason::kInternal;
   std::map<std::string, std::string> metadata;
-  // Set where the call may be repeated; default delays are filled in by MakeError for the retryable reasons.
+  // Set where the call may be repeated; default delays are filled in by MakeError for the retryable
+  // reasons.
   std::optional<absl::Duration> retry_delay;
 };
 
@@ -53,7 +56,8 @@ absl::Status MakeError(ErrorReason reason, absl::string_view message,
                        std::map<std::string, std::string> metadata = {},
                        std::optional<absl::Duration> retry_delay = std::nullopt);
 
-// INVALID_FIELD for `field`, a path such as "event_id" or "requests[3].lease". `what` completes the sentence "<field> …".
+// INVALID_FIELD for `field`, a path such as "event_id" or "requests[3].lease". `what` completes the
+// sentence "<field> …".
 absl::Status InvalidField(absl::string_view field, absl::string_view what,
                           std::map<std::string, std::string> metadata = {});
 

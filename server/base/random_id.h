@@ -11,11 +11,13 @@
 
 namespace once::base {
 
-// `size` bytes from the operating system's generator, fit for secrets. Aborts where it fails: there is no safe way on.
+// `size` bytes from the operating system's generator, fit for secrets. Aborts where it fails: there
+// is no safe way on.
 std::string SecureRandomBytes(size_t size);
 
-// RFC 9562 version 7: time-ordered, so that rows that are written together lie together. Unique across servers.
-// Thread-safe; draws from a per-thread generator seeded by the operating system (not fit for secrets).
+// RFC 9562 version 7: time-ordered, so that rows that are written together lie together. Unique
+// across servers. Thread-safe; draws from a per-thread generator seeded by the operating system
+// (not fit for secrets).
 std::array<uint8_t, 16> MakeUuidV7(absl::Time now);
 
 }  // namespace once::base

@@ -1,7 +1,8 @@
 // The decisions: (row, request, database time) → (outcome, row afterwards).
 //
-// Pure functions of values, used by every path: first insert, duplicate, batch, wake-up of a waiter, lookup. No I/O, no clock, no
-// threads. `row_after` is set where the row has to be written; its absence means that nothing changes.
+// Pure functions of values, used by every path: first insert, duplicate, batch, wake-up of a
+// waiter, lookup. No I/O, no clock, no threads. `row_after` is set where the row has to be written;
+// its absence means that nothing changes.
 #ifndef ONCE_CORE_DECIDE_H_
 #define ONCE_CORE_DECIDE_H_
 
@@ -148,14 +149,17 @@ struct Decision {
   bool delete_row = false;  // Abandon with forget
 };
 
-// The row that a Begin inserts where there is none. `now` and the fence come from the database's clock at the insert.
+// The row that a Begin inserts where there is none. `now` and the fence come from the database's
+// clock at the insert.
 OperationRow NewRow(const BeginRequest& request, DbTime now);
 
-// Order of the tests: digest, receipt, own live or lapsed claim, released, another's live claim, lapsed claim by policy.
+// Order of the tests: digest, receipt, own live or lapsed claim, released, another's live claim,
+// lapsed claim by policy.
 //
-// A repeat by the attempt that holds the claim is granted again with the same fence and attempt number, also after the lease ran out
-// (nobody took over). It extends the lease where less than half of the asked one is left, so that a transport retry
-// writes nothing and a restarted owner gets time to work.
+// A repeat by the attempt that holds the claim is granted again with the same fence and attempt
+// number, also after the lease ran out (nobody took over). It extends the lease where less than
+// half of the asked one is left, so that a transport retry writes nothing and a restarted owner
+// gets time to work.
 Decision<BeginOutcome> DecideBegin(const OperationRow& row, const BeginRequest& request,
                                    DbTime now);
 

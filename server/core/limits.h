@@ -1,4 +1,5 @@
-// Every limit of the contract, with its default, in one place. `app` makes them settable, `rpc` enforces them.
+// Every limit of the contract, with its default, in one place. `app` makes them settable, `rpc`
+// enforces them.
 #ifndef ONCE_CORE_LIMITS_H_
 #define ONCE_CORE_LIMITS_H_
 
@@ -21,8 +22,8 @@ inline constexpr size_t kMaxAggregateIdBytes = 255;
 inline constexpr size_t kMaxTenantNameBytes = 128;
 inline constexpr size_t kMaxDescriptionBytes = 255;
 inline constexpr size_t kMaxHandlerPatterns = 64;
-// Results up to this size lie in the operation's row; larger ones in a table of their own, where the count of deliveries does
-// not rewrite them.
+// Results up to this size lie in the operation's row; larger ones in a table of their own, where
+// the count of deliveries does not rewrite them.
 inline constexpr size_t kMaxInlineResultBytes = 512;
 
 struct Limits {

@@ -21,7 +21,8 @@ struct ClaimInfo {
   friend bool operator==(const ClaimInfo&, const ClaimInfo&) = default;
 };
 
-// The immutable result. `result` is unset where the body lies in the table of large bodies and was not read.
+// The immutable result. `result` is unset where the body lies in the table of large bodies and was
+// not read.
 struct Receipt {
   ReceiptStatus status = ReceiptStatus::kSucceeded;
   std::string content_type;  // at most 128 bytes
@@ -39,11 +40,13 @@ struct OperationRow {
   ClaimInfo claim;  // the latest one
   // How many claims were granted; the attempt number of `claim`.
   int32_t claims = 1;
-  // How many Begins arrived, as the store counted them; repeats after a lost connection may count twice.
+  // How many Begins arrived, as the store counted them; repeats after a lost connection may count
+  // twice.
   int64_t deliveries = 1;
   DbTime first_seen;
-  // The latest earlier attempt whose lease ran out without a word, kept until the operation is completed: a repeat of
-  // the Begin that took over, and whoever comes after it, must be told again.
+  // The latest earlier attempt whose lease ran out without a word, kept until the operation is
+  // completed: a repeat of the Begin that took over, and whoever comes after it, must be told
+  // again.
   std::optional<ClaimInfo> unknown;
   int32_t unknown_attempts = 0;
   std::optional<Receipt> receipt;  // set in kCompleted and kTombstone

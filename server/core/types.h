@@ -1,6 +1,7 @@
 // Value types with names for everything two of which could be swapped.
 //
-// All are plain values: copyable, comparable, without invariants beyond their type; limits are checked where requests enter.
+// All are plain values: copyable, comparable, without invariants beyond their type; limits are
+// checked where requests enter.
 #ifndef ONCE_CORE_TYPES_H_
 #define ONCE_CORE_TYPES_H_
 
@@ -13,7 +14,8 @@
 
 namespace once::core {
 
-// Microseconds since 1970 by the database's UTC clock. A type of its own so that it cannot meet a server clock.
+// Microseconds since 1970 by the database's UTC clock. A type of its own so that it cannot meet a
+// server clock.
 struct DbTime {
   int64_t micros = 0;
   friend auto operator<=>(const DbTime&, const DbTime&) = default;
@@ -52,7 +54,8 @@ struct AttemptId {
   friend auto operator<=>(const AttemptId&, const AttemptId&) = default;
 };
 
-// Grows with each new claim of one operation. Starts from the database's clock in microseconds, so it also grows over forget and purge.
+// Grows with each new claim of one operation. Starts from the database's clock in microseconds, so
+// it also grows over forget and purge.
 struct Fence {
   int64_t value = 0;
   friend auto operator<=>(const Fence&, const Fence&) = default;
@@ -72,7 +75,8 @@ struct Digest {
 // Stored numbers; never renumber.
 enum class ReceiptStatus : uint8_t { kSucceeded = 1, kRejected = 2 };
 
-// Stored numbers; never renumber. Whether a claim has lapsed is not stored: it follows from the lease and the database's clock.
+// Stored numbers; never renumber. Whether a claim has lapsed is not stored: it follows from the
+// lease and the database's clock.
 enum class RowState : uint8_t { kClaimed = 1, kReleased = 2, kCompleted = 3, kTombstone = 4 };
 
 // Where an operation stands, as callers see it.

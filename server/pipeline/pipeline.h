@@ -1,11 +1,13 @@
 // The commit pipeline: bounded queues between RPC handlers and the database.
 //
-// A handler hands over a call and returns. Committers, each with one connection and one shard of the keys, take what has gathered
-// while their last transaction ran (no timer) and run it as one short transaction; then every caller is answered. Readers do the same for
-// lookups. Waiting calls hold neither a thread nor a connection.
+// A handler hands over a call and returns. Committers, each with one connection and one shard of
+// the keys, take what has gathered while their last transaction ran (no timer) and run it as one
+// short transaction; then every caller is answered. Readers do the same for lookups. Waiting calls
+// hold neither a thread nor a connection.
 //
-// Thread-safety: all public functions may be called from any thread and never block on the database. Callbacks run once, on a pipeline
-// thread or (refusals) on the caller's, and must not block.
+// Thread-safety: all public functions may be called from any thread and never block on the
+// database. Callbacks run once, on a pipeline thread or (refusals) on the caller's, and must not
+// block.
 #ifndef ONCE_PIPELINE_PIPELINE_H_
 #define ONCE_PIPELINE_PIPELINE_H_
 
@@ -39,15 +41,16 @@ struct Options {
   // Waiting calls: in all, and per tenant (beyond: OVERLOADED, QUOTA_EXCEEDED).
   size_t max_waiters = 20'000;
   size_t max_waiters_per_tenant = 10'000;
-  // How often keys that are waited for are read, so that completions on other servers are seen. Waking by this server's own commits
-  // is immediate.
+  // How often keys that are waited for are read, so that completions on other servers are seen.
+  // Waking by this server's own commits is immediate.
   absl::Duration wait_poll_interval = absl::Milliseconds(50);
-  // How long a batch is repeated after deadlocks, lost connections and unknown commits before its calls are answered with
-  // STORE_UNAVAILABLE or OUTCOME_UNKNOWN.
+  // How long a batch is repeated after deadlocks, lost connections and unknown commits before its
+  // calls are answered with STORE_UNAVAILABLE or OUTCOME_UNKNOWN.
   absl::Duration retry_window = absl::Seconds(10);
 };
 
-// Set by the RPC layer when the caller went away: the call is dropped before its transaction (never inside), or stops waiting.
+// Set by the RPC layer when the caller went away: the call is dropped before its transaction (never
+// inside), or stops waiting.
 struct Cancellation {
   std::atomic<bool> cancelled{false};
 };
@@ -57,7 +60,8 @@ struct CallInfo {
   core::TenantId tenant;
   std::string handler;
   std::string event_id;
-  // By the server's clock. A call whose deadline has passed is answered DEADLINE_EXCEEDED before the transaction.
+  // By the server's clock. A call whose deadline has passed is answered DEADLINE_EXCEEDED before
+  // the transaction.
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<Cancellation> cancellation;  // may be null
 };
@@ -66,7 +70,8 @@ struct BeginCall {
   CallInfo info;
   core::BeginRequest request;
   store::DeliveryInfo delivery;
-  // How long to wait while another attempt holds the claim; the answer then comes before the deadline.
+  // How long to wait while another attempt holds the claim; the answer then comes before the
+  // deadline.
   absl::Duration wait;
 };
 struct CompleteCall {
@@ -88,16 +93,20 @@ struct LookupCall {
   absl::Duration wait;
 };
 
-// Exactly one call. Errors are made by base::MakeError: OVERLOADED, DRAINING, QUOTA_EXCEEDED, STORE_UNAVAILABLE, OUTCOME_UNKNOWN,
-// DEADLINE_EXCEEDED, INTERNAL. NotFound is an outcome here. Receipts come with their bodies.
+// Exactly one call. Errors are made by base::MakeError: OVERLOADED, DRAINING, QUOTA_EXCEEDED,
+// STORE_UNAVAILABLE, OUTCOME_UNKNOWN, DEADLINE_EXCEEDED, INTERNAL. NotFound is an outcome here.
+// Receipts come with their bodies.
 template <typename Outcome>
 using Done = absl::AnyInvocable<void(absl::StatusOr<Outcome>) &&>;
 
-// Told about what happens; implemented by metrics. All functions may be called from any thread and must not block.
+// Told about what happens; implemented by metrics. All functions may be called from any thread and
+// must not block.
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void OnBatch(size_t commands, absl::Duration transaction) { (void)commands, (void)transaction; }
+  virtual void OnBatch(size_t commands, absl::Duration transaction) {
+    (void)commands, (void)transaction;
+  }
   // `why` is "aborted", "unavailable", "unknown" or "split".
   virtual void OnRetry(absl::string_view why) { (void)why; }
   virtual void OnQueueDepth(int shard, size_t calls) { (void)shard, (void)calls; }
@@ -115,15 +124,18 @@ class Pipeline {
   virtual void Renew(RenewCall call, Done<core::RenewOutcome> done) = 0;
   virtual void Lookup(LookupCall call, Done<core::LookupOutcome> done) = 0;
 
-  // True while the last contact of every committer with the database succeeded (or nothing was asked since the start); for readiness.
+  // True while the last contact of every committer with the database succeeded (or nothing was
+  // asked since the start); for readiness.
   virtual bool healthy() const = 0;
 
-  // Refuses new calls with DRAINING, answers waiting calls with what is known now (in progress), runs what is queued, and returns when
-  // all calls are answered, or at `deadline` after answering the rest with DRAINING (queued) or OUTCOME_UNKNOWN (in a transaction). Blocks.
+  // Refuses new calls with DRAINING, answers waiting calls with what is known now (in progress),
+  // runs what is queued, and returns when all calls are answered, or at `deadline` after answering
+  // the rest with DRAINING (queued) or OUTCOME_UNKNOWN (in a transaction). Blocks.
   virtual void Drain(absl::Time deadline) = 0;
 };
 
-// Starts the threads. `store`, `clock` and `observer` (may be null) must outlive the pipeline. The destructor drains without grace.
+// Starts the threads. `store`, `clock` and `observer` (may be null) must outlive the pipeline. The
+// destructor drains without grace.
 std::unique_ptr<Pipeline> StartPipeline(const Options& options, store::Store* store,
                                         const base::Clock* clock, Observer* observer);
 

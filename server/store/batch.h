@@ -1,9 +1,12 @@
-// One short transaction for a whole batch of commands: the one home of the claim algorithm, over any store.
+// One short transaction for a whole batch of commands: the one home of the claim algorithm, over
+// any store.
 //
-//   1. insert the Begins' rows in primary-key order, or count the delivery where the key exists (this locks the rows)
+//   1. insert the Begins' rows in primary-key order, or count the delivery where the key exists
+//   (this locks the rows)
 //   2. read our own locked rows and those of the other commands
 //   3. decide each command in order with `core`, on the row as the commands before it left it
-//   4. write the changed rows, guarded by state, attempt and fence; write one attempt row per command
+//   4. write the changed rows, guarded by state, attempt and fence; write one attempt row per
+//   command
 //   5. COMMIT
 //
 // Thread-safety: as the session's (one thread at a time).
@@ -52,9 +55,10 @@ using Answer = std::variant<core::BeginOutcome, core::CompleteOutcome, core::Aba
 const core::OperationKey& KeyOf(const Command& command);
 core::OperationKey& MutableKeyOf(Command& command);
 
-// Runs `commands` in one transaction and returns their answers in order, all durable. On error nothing was committed, but for UNKNOWN
-// (see store.h); the transaction is rolled back. `repeated` says that an earlier run of the same batch ended in UNKNOWN.
-// Commands on one key are decided in order. Receipts with large bodies come back without `result`.
+// Runs `commands` in one transaction and returns their answers in order, all durable. On error
+// nothing was committed, but for UNKNOWN (see store.h); the transaction is rolled back. `repeated`
+// says that an earlier run of the same batch ended in UNKNOWN. Commands on one key are decided in
+// order. Receipts with large bodies come back without `result`.
 absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
                                              absl::Span<const Command> commands, bool repeated);
 

@@ -1,17 +1,22 @@
-// The store: what the pipeline and the control plane need of a database, implemented by store/mysql and store/sqlite.
+// The store: what the pipeline and the control plane need of a database, implemented by store/mysql
+// and store/sqlite.
 //
 // Status codes of every function here, and what to do on each (the pipeline does):
-//   ABORTED             deadlock, lock timeout or certification failure; rolled back. Run the same batch again, here.
-//   UNAVAILABLE         the connection is lost, the server is read-only or shutting down; nothing was committed. Drop the
-//                       session, open another one (the store tries the next host), run the same batch again.
-//   UNKNOWN             COMMIT was sent and its answer did not come. Drop the session and run the same batch again on a
+//   ABORTED             deadlock, lock timeout or certification failure; rolled back. Run the same
+//   batch again, here. UNAVAILABLE         the connection is lost, the server is read-only or
+//   shutting down; nothing was committed. Drop the
+//                       session, open another one (the store tries the next host), run the same
+//                       batch again.
+//   UNKNOWN             COMMIT was sent and its answer did not come. Drop the session and run the
+//   same batch again on a
 //                       fresh one: never a plain read, which may miss the dying transaction.
-//   INVALID_ARGUMENT    the database refused the data of some row. Rolled back. Run the commands one by one to find it.
-//   INTERNAL            a defect or a broken invariant; rolled back. Not repeatable.
+//   INVALID_ARGUMENT    the database refused the data of some row. Rolled back. Run the commands
+//   one by one to find it. INTERNAL            a defect or a broken invariant; rolled back. Not
+//   repeatable.
 // A duplicate key is no error here: it is what TouchAndRead is for.
 //
-// All functions block on the database. Sessions are used by one thread at a time and may not outlive their store; a
-// Store is thread-safe.
+// All functions block on the database. Sessions are used by one thread at a time and may not
+// outlive their store; a Store is thread-safe.
 #ifndef ONCE_STORE_STORE_H_
 #define ONCE_STORE_STORE_H_
 
@@ -81,9 +86,9 @@ struct AttemptEntry {
   DeliveryInfo delivery;
 };
 
-// A row to insert where there is none. The store sets first_seen, begun, fence (all: the database's clock now) and lease_expires (now +
-// lease), evaluated when this row is written, not when the statement started: a statement that waited for a lock must
-// not give a fence from before the wait.
+// A row to insert where there is none. The store sets first_seen, begun, fence (all: the database's
+// clock now) and lease_expires (now + lease), evaluated when this row is written, not when the
+// statement started: a statement that waited for a lock must not give a fence from before the wait.
 struct NewOperation {
   core::OperationKey key;
   core::Digest digest;
@@ -96,17 +101,20 @@ struct NewOperation {
 
 struct RowSet {
   core::DbTime now;  // the database's clock at the read, after the locks were taken
-  // In the order asked for; unset where there is no row. Large results are not read (Receipt::result unset).
+  // In the order asked for; unset where there is no row. Large results are not read
+  // (Receipt::result unset).
   std::vector<std::optional<core::OperationRow>> inserts;
   std::vector<std::optional<core::OperationRow>> others;
 };
 
-// A change of one row, guarded: it applies only while the row is as `before` says (state, attempt, fence).
+// A change of one row, guarded: it applies only while the row is as `before` says (state, attempt,
+// fence).
 struct RowChange {
   enum class Kind : uint8_t {
     kClaim,       // writes state, claim, claims, unknown, unknown_attempts
     kLease,       // writes state, lease_expires
-    kCompletion,  // writes state, receipt (a result above core::kMaxInlineResultBytes to the table of bodies)
+    kCompletion,  // writes state, receipt (a result above core::kMaxInlineResultBytes to the table
+                  // of bodies)
     kDelete,      // removes the row
   };
   Kind kind = Kind::kClaim;
@@ -120,7 +128,8 @@ struct RowChange {
 struct WriteSet {
   std::vector<RowChange> changes;  // sorted by key, at most one a key
   std::vector<AttemptEntry> attempts;
-  // True where this batch may have been committed before (after UNKNOWN): attempt rows that exist are then left as they are.
+  // True where this batch may have been committed before (after UNKNOWN): attempt rows that exist
+  // are then left as they are.
   bool repeated = false;
 };
 
@@ -129,9 +138,9 @@ class WriteSession {
  public:
   virtual ~WriteSession() = default;
 
-  // Starts the transaction. Inserts each row of `inserts`, or adds its `deliveries` where the key exists; both lock the row.
-  // Then reads these rows and those of `others` (not locked: their changes are guarded). Both spans are sorted by key,
-  // without repeats and disjoint.
+  // Starts the transaction. Inserts each row of `inserts`, or adds its `deliveries` where the key
+  // exists; both lock the row. Then reads these rows and those of `others` (not locked: their
+  // changes are guarded). Both spans are sorted by key, without repeats and disjoint.
   virtual absl::StatusOr<RowSet> TouchAndRead(absl::Span<const NewOperation> inserts,
                                               absl::Span<const core::OperationKey> others) = 0;
 
@@ -140,7 +149,8 @@ class WriteSession {
 
   virtual absl::Status Commit() = 0;
 
-  // Ends an open transaction without effect; does nothing where none is open. On failure the session becomes unusable.
+  // Ends an open transaction without effect; does nothing where none is open. On failure the
+  // session becomes unusable.
   virtual void Rollback() = 0;
 
   // False after UNAVAILABLE and UNKNOWN, or where the state of the connection is in doubt.
@@ -203,14 +213,16 @@ class ControlSession {
 
   virtual absl::StatusOr<CredentialRow> CreateCredential(const CredentialRow& row,
                                                          std::optional<absl::Duration> ttl) = 0;
-  // Inserts `row` only where no active admin credential exists; ALREADY_EXISTS otherwise. Safe against two servers at once.
+  // Inserts `row` only where no active admin credential exists; ALREADY_EXISTS otherwise. Safe
+  // against two servers at once.
   virtual absl::StatusOr<CredentialRow> BootstrapAdmin(const CredentialRow& row) = 0;
   // NOT_FOUND where there is none.
   virtual absl::StatusOr<CredentialRow> GetCredential(absl::string_view credential_id) = 0;
   // At most `limit` with ids after `after`, by id; all tenants where `tenant` is unset.
   virtual absl::StatusOr<std::vector<CredentialRow>> ListCredentials(
       std::optional<core::TenantId> tenant, absl::string_view after, int limit) = 0;
-  // Lets it end after `in` at the latest (never later than it would have). NOT_FOUND where there is none.
+  // Lets it end after `in` at the latest (never later than it would have). NOT_FOUND where there is
+  // none.
   virtual absl::StatusOr<CredentialRow> ExpireCredential(absl::string_view credential_id,
                                                          absl::Duration in) = 0;
   // Repeatable: keeps the first time. NOT_FOUND where there is none.
@@ -227,17 +239,20 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Each opens a connection, asserts the session's settings (see store/mysql) and the schema's version.
+  // Each opens a connection, asserts the session's settings (see store/mysql) and the schema's
+  // version.
   virtual absl::StatusOr<std::unique_ptr<WriteSession>> OpenWriteSession() = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadSession>> OpenReadSession() = 0;
   virtual absl::StatusOr<std::unique_ptr<ControlSession>> OpenControlSession() = 0;
 
-  // Applies missing schema steps under a database lock; several at once are fine. FAILED_PRECONDITION on a schema newer
-  // than this program. Returns the steps applied, "0001 first schema" and so on.
+  // Applies missing schema steps under a database lock; several at once are fine.
+  // FAILED_PRECONDITION on a schema newer than this program. Returns the steps applied, "0001 first
+  // schema" and so on.
   virtual absl::StatusOr<std::vector<std::string>> Migrate() = 0;
 
-  // FAILED_PRECONDITION with the fault where the database cannot give what the contract needs (settings, packet size for
-  // results of `max_result_bytes`, schema version). Otherwise warnings to be logged loudly, for example weak durability.
+  // FAILED_PRECONDITION with the fault where the database cannot give what the contract needs
+  // (settings, packet size for results of `max_result_bytes`, schema version). Otherwise warnings
+  // to be logged loudly, for example weak durability.
   virtual absl::StatusOr<std::vector<std::string>> Check(size_t max_result_bytes) = 0;
 
   // How many write sessions may usefully run at once (1 for SQLite).

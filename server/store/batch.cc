@@ -1,0 +1,311 @@
+#include "store/batch.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+
+namespace once::store {
+namespace {
+
+using core::OperationKey;
+using core::OperationRow;
+
+// One key of the batch and its row: as read, and as the commands decided so far leave it.
+struct KeyState {
+  int64_t begins = 0;
+  std::optional<OperationRow> before;
+  std::optional<OperationRow> now;
+  // True until the Begin that inserted the row has been decided.
+  bool fresh = false;
+};
+
+// std::map: the iteration order is the primary key's, which is the lock order.
+using KeyStates = std::map<OperationKey, KeyState>;
+
+NewOperation InsertFor(const BeginCommand& begin) {
+  return NewOperation{.key = begin.key,
+                      .digest = begin.request.digest,
+                      .attempt = begin.request.attempt,
+                      .lease = begin.request.lease,
+                      .consumer = begin.request.consumer,
+                      .handler_version = begin.request.handler_version,
+                      .deliveries = 1};
+}
+
+// What the transaction touches, in key order.
+struct Plan {
+  KeyStates keys;
+  std::vector<NewOperation> inserts;
+  std::vector<OperationKey> others;
+};
+
+Plan MakePlan(absl::Span<const Command> commands) {
+  Plan plan;
+  std::map<OperationKey, const BeginCommand*> first_begin;
+  for (const Command& command : commands) {
+    KeyState& state = plan.keys[KeyOf(command)];
+    if (const auto* begin = std::get_if<BeginCommand>(&command)) {
+      ++state.begins;
+      first_begin.emplace(begin->key, begin);
+    }
+  }
+  for (const auto& [key, state] : plan.keys) {
+    if (state.begins == 0) {
+      plan.others.push_back(key);
+      continue;
+    }
+    plan.inserts.push_back(InsertFor(*first_begin.at(key)));
+    plan.inserts.back().deliveries = state.begins;
+  }
+  return plan;
+}
+
+absl::Status TakeRows(RowSet rows, Plan& plan) {
+  if (rows.inserts.size() != plan.inserts.size() || rows.others.size() != plan.others.size()) {
+    return absl::InternalError("the store answered for another number of rows than asked");
+  }
+  for (size_t i = 0; i < rows.inserts.size(); ++i) {
+    const NewOperation& insert = plan.inserts[i];
+    KeyState& state = plan.keys[insert.key];
+    if (!rows.inserts[i].has_value()) {
+      return absl::InternalError("a row that was inserted or locked cannot be read");
+    }
+    state.before = std::move(rows.inserts[i]);
+    state.fresh = state.before->deliveries == insert.deliveries &&
+                  state.before->claim.attempt == insert.attempt;
+    state.now = state.before;
+  }
+  for (size_t i = 0; i < rows.others.size(); ++i) {
+    KeyState& state = plan.keys[plan.others[i]];
+    state.before = std::move(rows.others[i]);
+    state.now = state.before;
+  }
+  return absl::OkStatus();
+}
+
+template <typename Outcome>
+Outcome Apply(core::Decision<Outcome> decision, KeyState& state) {
+  if (decision.delete_row) {
+    state.now.reset();
+  } else if (decision.row_after.has_value()) {
+    state.now = std::move(decision.row_after);
+  }
+  return std::move(decision.outcome);
+}
+
+AttemptOutcome LoggedOutcome(const core::BeginOutcome& outcome, bool new_claim) {
+  struct Visitor {
+    bool new_claim;
+    AttemptOutcome operator()(const core::Granted& granted) const {
+      if (!new_claim) return AttemptOutcome::kRegranted;
+      return granted.earlier_attempt.has_value() ? AttemptOutcome::kTakenOver
+                                                 : AttemptOutcome::kGranted;
+    }
+    AttemptOutcome operator()(const core::Completed&) const { return AttemptOutcome::kReplayed; }
+    AttemptOutcome operator()(const core::InProgress&) const { return AttemptOutcome::kInProgress; }
+    AttemptOutcome operator()(const core::Conflict&) const { return AttemptOutcome::kConflict; }
+    AttemptOutcome operator()(const core::InDoubt&) const { return AttemptOutcome::kInDoubt; }
+    AttemptOutcome operator()(const core::Expired&) const { return AttemptOutcome::kExpired; }
+  };
+  return std::visit(Visitor{new_claim}, outcome);
+}
+
+AttemptOutcome LoggedOutcome(const core::CompleteOutcome& outcome) {
+  struct Visitor {
+    AttemptOutcome operator()(const core::Completed& completed) const {
+      return completed.replayed ? AttemptOutcome::kReplayed : AttemptOutcome::kCompleted;
+    }
+    AttemptOutcome operator()(const core::ClaimLost&) const { return AttemptOutcome::kClaimLost; }
+    AttemptOutcome operator()(const core::CompletionConflict&) const {
+      return AttemptOutcome::kConflict;
+    }
+    AttemptOutcome operator()(const core::NotFound&) const { return AttemptOutcome::kNotFound; }
+  };
+  return std::visit(Visitor{}, outcome);
+}
+
+AttemptOutcome LoggedOutcome(const core::AbandonOutcome& outcome) {
+  struct Visitor {
+    AttemptOutcome operator()(const core::Abandoned& abandoned) const {
+      return abandoned.forgotten ? AttemptOutcome::kForgotten : AttemptOutcome::kReleased;
+    }
+    AttemptOutcome operator()(const core::ClaimLost&) const { return AttemptOutcome::kClaimLost; }
+    AttemptOutcome operator()(const core::NotFound&) const { return AttemptOutcome::kNotFound; }
+  };
+  return std::visit(Visitor{}, outcome);
+}
+
+// The part of a log entry that the operation's row gives.
+AttemptEntry EntryFor(const OperationKey& key, const EntryId& entry,
+                      const std::optional<OperationRow>& row) {
+  AttemptEntry log;
+  log.key = key;
+  log.entry = entry;
+  if (row.has_value()) {
+    log.fence = row->claim.fence;
+    log.attempt_number = row->claims;
+  }
+  return log;
+}
+
+// Decides one command on its key's state and appends its log entry.
+class Decider {
+ public:
+  Decider(core::DbTime now, KeyStates& keys, std::vector<AttemptEntry>& log)
+      : now_(now), keys_(keys), log_(log) {}
+
+  Answer operator()(const BeginCommand& command) {
+    KeyState& state = keys_[command.key];
+    const core::Fence fence_before = state.now->claim.fence;
+    core::BeginOutcome outcome = Apply(core::DecideBegin(*state.now, command.request, now_), state);
+    const bool new_claim = state.fresh || state.now->claim.fence != fence_before;
+    state.fresh = false;
+    AttemptEntry log = EntryFor(command.key, command.entry, state.now);
+    log.kind = AttemptKind::kBegin;
+    log.outcome = LoggedOutcome(outcome, new_claim);
+    log.attempt = command.request.attempt;
+    log.digest = command.request.digest;
+    log.consumer = command.request.consumer;
+    log.handler_version = command.request.handler_version;
+    log.delivery = command.delivery;
+    log_.push_back(std::move(log));
+    return outcome;
+  }
+
+  Answer operator()(const CompleteCommand& command) {
+    KeyState& state = keys_[command.key];
+    core::CompleteOutcome outcome =
+        Apply(core::DecideComplete(Row(state), command.request, now_), state);
+    AttemptEntry log = EntryFor(command.key, command.entry, state.now);
+    log.kind = AttemptKind::kComplete;
+    log.outcome = LoggedOutcome(outcome);
+    log.attempt = command.request.attempt;
+    log_.push_back(std::move(log));
+    return outcome;
+  }
+
+  Answer operator()(const AbandonCommand& command) {
+    KeyState& state = keys_[command.key];
+    AttemptEntry log = EntryFor(command.key, command.entry, state.now);  // before a forget
+    core::AbandonOutcome outcome =
+        Apply(core::DecideAbandon(Row(state), command.request, now_), state);
+    log.kind = AttemptKind::kAbandon;
+    log.outcome = LoggedOutcome(outcome);
+    log.attempt = command.request.attempt;
+    log.note = command.note;
+    log_.push_back(std::move(log));
+    return outcome;
+  }
+
+  // Renewals that succeed are no deliveries and would drown the log; refused ones are kept.
+  Answer operator()(const RenewCommand& command) {
+    KeyState& state = keys_[command.key];
+    core::RenewOutcome outcome = Apply(core::DecideRenew(Row(state), command.request, now_), state);
+    if (!std::holds_alternative<core::Renewed>(outcome)) {
+      AttemptEntry log = EntryFor(command.key, command.entry, state.now);
+      log.kind = AttemptKind::kRenew;
+      log.outcome = std::holds_alternative<core::ClaimLost>(outcome) ? AttemptOutcome::kClaimLost
+                                                                     : AttemptOutcome::kNotFound;
+      log.attempt = command.request.attempt;
+      log_.push_back(std::move(log));
+    }
+    return outcome;
+  }
+
+ private:
+  static const OperationRow* Row(const KeyState& state) {
+    return state.now.has_value() ? &*state.now : nullptr;
+  }
+
+  const core::DbTime now_;
+  KeyStates& keys_;
+  std::vector<AttemptEntry>& log_;
+};
+
+// The narrowest change that leads from `before` to `after`; unset where they are equal. A
+// completion never comes together with a new claim: the pipeline gives a Complete its key alone.
+std::optional<RowChange> ChangeFor(const OperationKey& key, const KeyState& state) {
+  if (state.before == state.now) {
+    return std::nullopt;
+  }
+  RowChange change;
+  change.key = key;
+  change.state_before = state.before->state;
+  change.attempt_before = state.before->claim.attempt;
+  change.fence_before = state.before->claim.fence;
+  if (!state.now.has_value()) {
+    change.kind = RowChange::Kind::kDelete;
+    return change;
+  }
+  change.after = *state.now;
+  if (state.now->receipt != state.before->receipt) {
+    change.kind = RowChange::Kind::kCompletion;
+  } else if (state.now->claim.fence != state.before->claim.fence) {
+    change.kind = RowChange::Kind::kClaim;
+  } else {
+    change.kind = RowChange::Kind::kLease;
+  }
+  return change;
+}
+
+WriteSet WritesFor(const KeyStates& keys, std::vector<AttemptEntry> log, bool repeated) {
+  WriteSet writes;
+  writes.repeated = repeated;
+  writes.attempts = std::move(log);
+  std::stable_sort(writes.attempts.begin(), writes.attempts.end(),
+                   [](const AttemptEntry& a, const AttemptEntry& b) { return a.key < b.key; });
+  for (const auto& [key, state] : keys) {
+    if (auto change = ChangeFor(key, state)) {
+      writes.changes.push_back(*std::move(change));
+    }
+  }
+  return writes;
+}
+
+absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
+                                                 absl::Span<const Command> commands,
+                                                 bool repeated) {
+  Plan plan = MakePlan(commands);
+  absl::StatusOr<RowSet> rows = session.TouchAndRead(plan.inserts, plan.others);
+  if (!rows.ok()) return rows.status();
+  const core::DbTime now = rows->now;
+  if (absl::Status status = TakeRows(*std::move(rows), plan); !status.ok()) return status;
+
+  std::vector<AttemptEntry> log;
+  std::vector<Answer> answers;
+  answers.reserve(commands.size());
+  Decider decider(now, plan.keys, log);
+  for (const Command& command : commands) {
+    answers.push_back(std::visit(decider, command));
+  }
+  const WriteSet writes = WritesFor(plan.keys, std::move(log), repeated);
+  if (absl::Status status = session.Write(writes); !status.ok()) return status;
+  if (absl::Status status = session.Commit(); !status.ok()) return status;
+  return answers;
+}
+
+}  // namespace
+
+const OperationKey& KeyOf(const Command& command) {
+  return std::visit([](const auto& c) -> const OperationKey& { return c.key; }, command);
+}
+
+OperationKey& MutableKeyOf(Command& command) {
+  return std::visit([](auto& c) -> OperationKey& { return c.key; }, command);
+}
+
+absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
+                                             absl::Span<const Command> commands, bool repeated) {
+  absl::StatusOr<std::vector<Answer>> answers = RunOpenBatch(session, commands, repeated);
+  if (!answers.ok()) {
+    session.Rollback();
+  }
+  return answers;
+}
+
+}  // namespace once::store
