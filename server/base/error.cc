@@ -113,11 +113,11 @@ absl::StatusCode CodeOf(ErrorReason reason) {
 }
 
 absl::Status MakeError(ErrorReason reason, absl::string_view message,
-                       std::map<std::string, std::string> metadata,
+                       const std::map<std::string, std::string>& metadata,
                        std::optional<absl::Duration> retry_delay) {
   absl::Status status(CodeOf(reason), message);
   status.SetPayload(kReasonUrl, absl::Cord(absl::StrCat(static_cast<int>(reason))));
-  for (auto& [key, value] : metadata) {
+  for (const auto& [key, value] : metadata) {
     status.SetPayload(absl::StrCat(kMetadataPrefix, key), absl::Cord(value));
   }
   if (!retry_delay.has_value()) {
@@ -132,7 +132,7 @@ absl::Status MakeError(ErrorReason reason, absl::string_view message,
 absl::Status InvalidField(absl::string_view field, absl::string_view what,
                           std::map<std::string, std::string> metadata) {
   metadata.emplace("field", field);
-  return MakeError(ErrorReason::kInvalidField, absl::StrCat(field, " ", what), std::move(metadata));
+  return MakeError(ErrorReason::kInvalidField, absl::StrCat(field, " ", what), metadata);
 }
 
 ErrorDetails DetailsOf(const absl::Status& status) {

@@ -53,7 +53,7 @@ absl::StatusCode CodeOf(ErrorReason reason);
 
 // Messages must never contain content, results or secrets.
 absl::Status MakeError(ErrorReason reason, absl::string_view message,
-                       std::map<std::string, std::string> metadata = {},
+                       const std::map<std::string, std::string>& metadata = {},
                        std::optional<absl::Duration> retry_delay = std::nullopt);
 
 // INVALID_FIELD for `field`, a path such as "event_id" or "requests[3].lease". `what` completes the
