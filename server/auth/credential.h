@@ -30,6 +30,9 @@ struct ParsedToken {
 // Unset for anything that is not exactly of the form; never echoes its input.
 std::optional<ParsedToken> ParseToken(absl::string_view token);
 
+// 16 lower-case hexadecimal digits.
+bool IsCredentialId(absl::string_view text);
+
 // Who calls, as far as the server knows.
 struct Principal {
   std::string credential_id;
@@ -39,7 +42,9 @@ struct Principal {
   std::vector<std::string> handler_patterns;
 };
 
-// Exact names, or prefixes that end in "*".
+// A pattern is an exact name, or a prefix that ends in "*".
+bool MatchesPattern(absl::string_view pattern, absl::string_view handler);
+
 bool CoversHandler(const Principal& principal, absl::string_view handler);
 
 }  // namespace once::auth
