@@ -130,7 +130,8 @@ void AppendDouble(double value, std::string* out) {
 }
 
 // Whether the canonical form of the non-zero `value` denotes the integer that `digits` (no sign, no
-// leading zeros) denotes: the same significant digits and the same magnitude.
+// leading zeros) denotes, of which `value` is the nearest double. So near to each other, equal
+// significant digits mean equal numbers.
 bool CanonicalFormKeeps(absl::string_view digits, double value) {
   std::array<char, DoubleToStringConverter::kBase10MaximalLength + 1> shortest;
   bool negative = false;
@@ -140,8 +141,7 @@ bool CanonicalFormKeeps(absl::string_view digits, double value) {
                                          shortest.data(), static_cast<int>(shortest.size()),
                                          &negative, &length, &magnitude);
   const absl::string_view significant = digits.substr(0, digits.find_last_not_of('0') + 1);
-  return significant == absl::string_view(shortest.data(), static_cast<std::size_t>(length)) &&
-         digits.size() == static_cast<std::size_t>(magnitude);
+  return significant == absl::string_view(shortest.data(), static_cast<std::size_t>(length));
 }
 
 bool IsIntegerLiteral(absl::string_view literal) {
