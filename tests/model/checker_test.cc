@@ -1,0 +1,153 @@
+// The checker itself: a clean history passes, and each kind of violation is found.
+#include "checker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace once::model {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kMs = 1'000'000;
+
+Event Grant(const std::string& attempt, int64_t fence, int number, int64_t start_ms, int64_t end_ms,
+            int64_t lease_ms) {
+  Event event;
+  event.call = Call::kBegin;
+  event.attempt = attempt;
+  event.digest = "d";
+  event.outcome = Outcome::kGranted;
+  event.granted_fence = fence;
+  event.attempt_number = number;
+  event.start_ns = start_ms * kMs;
+  event.end_ns = end_ms * kMs;
+  event.lease_remaining_ns = lease_ms * kMs;
+  return event;
+}
+
+Event TakeOver(Event grant, const std::string& earlier, int64_t earlier_fence) {
+  grant.earlier_attempt = earlier;
+  grant.earlier_fence = earlier_fence;
+  return grant;
+}
+
+Event Done(const std::string& attempt, int64_t fence, const std::string& result, int64_t start_ms,
+           bool replayed = false) {
+  Event event;
+  event.call = Call::kComplete;
+  event.attempt = attempt;
+  event.fence = fence;
+  event.result = result;
+  event.outcome = Outcome::kCompleted;
+  event.receipt = ReceiptSeen{.result = result, .status = 1, .fence = fence, .complete_time_us = 7};
+  event.replayed = replayed;
+  event.start_ns = start_ms * kMs;
+  event.end_ns = (start_ms + 1) * kMs;
+  return event;
+}
+
+Event Answer(Call call, Outcome outcome, const std::string& attempt, int64_t fence,
+             int64_t start_ms) {
+  Event event;
+  event.call = call;
+  event.outcome = outcome;
+  event.attempt = attempt;
+  event.fence = fence;
+  event.start_ns = start_ms * kMs;
+  event.end_ns = (start_ms + 1) * kMs;
+  return event;
+}
+
+std::vector<std::string> CheckOne(std::vector<Event> events) {
+  return Check({{"op", Operation{.forgettable = false, .events = std::move(events)}}});
+}
+
+TEST(Checker, CleanHistoryPasses) {
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 100), Grant("a", 10, 1, 2, 3, 98),
+                        TakeOver(Grant("b", 20, 2, 150, 151, 100), "a", 10),
+                        Answer(Call::kComplete, Outcome::kClaimLost, "a", 10, 160),
+                        Done("b", 20, "r", 170), Done("b", 20, "r", 180, true)}),
+              IsEmpty());
+}
+
+TEST(Checker, FindsTwoLiveClaims) {
+  EXPECT_THAT(
+      CheckOne({Grant("a", 10, 1, 0, 1, 100), TakeOver(Grant("b", 20, 2, 50, 51, 100), "a", 10)}),
+      Contains(HasSubstr("two live claims")));
+}
+
+TEST(Checker, FindsOneFenceForTwoAttempts) {
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 100), Grant("b", 10, 1, 150, 151, 100)}),
+              Contains(HasSubstr("two attempts hold one fence")));
+}
+
+TEST(Checker, FindsFencesThatDoNotGrow) {
+  EXPECT_THAT(
+      CheckOne({Grant("a", 10, 1, 0, 1, 5), TakeOver(Grant("b", 9, 2, 50, 51, 100), "a", 10)}),
+      Contains(HasSubstr("a lower fence was granted after a higher one was known")));
+}
+
+TEST(Checker, FindsHiddenCrash) {
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 5), Grant("b", 20, 2, 50, 51, 100)}),
+              Contains(HasSubstr("unknown outcome was hidden")));
+}
+
+TEST(Checker, AcceptsNewClaimAfterRelease) {
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 100),
+                        Answer(Call::kAbandon, Outcome::kAbandoned, "a", 10, 5),
+                        Grant("b", 20, 2, 10, 11, 100)}),
+              IsEmpty());
+}
+
+TEST(Checker, FindsChangedReceipt) {
+  EXPECT_THAT(
+      CheckOne({Grant("a", 10, 1, 0, 1, 100), Done("a", 10, "r", 5), Done("a", 10, "s", 8, true)}),
+      Contains(HasSubstr("the receipt changed")));
+}
+
+TEST(Checker, FindsReceiptThatNobodySent) {
+  Event seen = Done("b", 20, "forged", 5, true);
+  seen.call = Call::kBegin;
+  EXPECT_THAT(CheckOne({seen}), Contains(HasSubstr("a receipt that nobody sent")));
+}
+
+TEST(Checker, FindsGrantAfterCompletion) {
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 3), Done("a", 10, "r", 5),
+                        TakeOver(Grant("b", 20, 2, 50, 51, 100), "a", 10)}),
+              Contains(HasSubstr("granted after completion")));
+}
+
+TEST(Checker, FindsLateOwnerThatCompletes) {
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 5),
+                        TakeOver(Grant("b", 20, 2, 50, 51, 100), "a", 10), Done("a", 10, "r", 60)}),
+              Contains(HasSubstr("a late owner completed")));
+}
+
+TEST(Checker, FindsClaimLostWithoutCause) {
+  EXPECT_THAT(
+      CheckOne({Grant("a", 10, 1, 0, 1, 5), Answer(Call::kRenew, Outcome::kClaimLost, "a", 10, 3)}),
+      Contains(HasSubstr("claim_lost without a cause")));
+}
+
+TEST(Checker, FindsOtherContentThatWasAccepted) {
+  Event other = TakeOver(Grant("b", 20, 2, 50, 51, 100), "a", 10);
+  other.digest = "e";
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 5), other}),
+              Contains(HasSubstr("different contents were accepted")));
+}
+
+TEST(Checker, FindsSameContentThatWasCalledConflict) {
+  Event conflict = Answer(Call::kBegin, Outcome::kConflict, "b", 0, 10);
+  conflict.digest = "d";
+  conflict.first_digest = "e";
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 100), conflict}),
+              Contains(HasSubstr("accepted content was called a conflict")));
+}
+
+}  // namespace
+}  // namespace once::model

@@ -1,0 +1,68 @@
+// once_model: drives servers that run already and checks what came back.
+//
+//   once_model --server HOST:PORT [--server …] --token-file FILE [--seed N] [--seconds N]
+//   [--consumers N]
+//
+// Prints the counts, then one line per violation. Exit status 0: none; 1: some; 2: usage; 3: too
+// little happened to say anything.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "checker.h"
+#include "generator.h"
+
+namespace {
+
+constexpr std::array<const char*, 13> kOutcomes = {
+    "errors",    "granted",   "completed", "in progress", "conflict",
+    "in doubt",  "unclaimed", "not found", "claim lost",  "completion conflict",
+    "abandoned", "renewed",   "unexpected"};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  once::model::GeneratorOptions options;
+  std::string token_file;
+  int seconds = 10;
+  CLI::App app("Checks seeded random histories against the reference rules");
+  app.add_option("--server", options.servers)->required();
+  app.add_option("--token-file", token_file)->required();
+  app.add_option("--seed", options.seed);
+  app.add_option("--seconds", seconds);
+  app.add_option("--consumers", options.consumers);
+  CLI11_PARSE(app, argc, argv);
+  std::ifstream(token_file) >> options.token;
+  options.duration = absl::Seconds(seconds);
+
+  const once::model::History history = once::model::Generate(options);
+  std::array<int, kOutcomes.size()> counts{};
+  int calls = 0;
+  int take_overs = 0;
+  std::string example;
+  for (const auto& [id, operation] : history) {
+    for (const auto& event : operation.events) {
+      ++calls;
+      ++counts[static_cast<size_t>(event.outcome)];
+      if (event.outcome == once::model::Outcome::kGranted && !event.earlier_attempt.empty())
+        ++take_overs;
+      if (event.outcome == once::model::Outcome::kError) example = event.error;
+    }
+  }
+  std::cout << "seed " << options.seed << ": " << history.size() << " operations, " << calls
+            << " calls, " << take_overs << " grants with an earlier attempt\n";
+  for (size_t i = 0; i < counts.size(); ++i)
+    std::cout << "  " << kOutcomes[i] << ": " << counts[i] << "\n";
+  if (!example.empty()) std::cout << "  last error: " << example << "\n";
+
+  const std::vector<std::string> faults = once::model::Check(history);
+  for (size_t i = 0; i < faults.size() && i < 50; ++i)
+    std::cout << "VIOLATION " << faults[i] << "\n";
+  std::cout << "violations: " << faults.size() << "\n";
+  if (!faults.empty()) return 1;
+  // A run in which nothing happened proves nothing.
+  return calls < 200 || counts[1] == 0 || counts[2] == 0 || counts[4] == 0 ? 3 : 0;
+}
