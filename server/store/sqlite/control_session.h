@@ -1,0 +1,18 @@
+// Tenants, credentials and handler names on one connection. See store.h.
+#ifndef ONCE_STORE_SQLITE_CONTROL_SESSION_H_
+#define ONCE_STORE_SQLITE_CONTROL_SESSION_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "store/sqlite/file.h"
+#include "store/store.h"
+
+namespace once::store::sqlite {
+
+// `file` must outlive the session.
+absl::StatusOr<std::unique_ptr<ControlSession>> OpenControlSession(File* file);
+
+}  // namespace once::store::sqlite
+
+#endif  // ONCE_STORE_SQLITE_CONTROL_SESSION_H_
