@@ -1,0 +1,443 @@
+#include "store/mysql/statements.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "core/limits.h"
+#include "store/mysql/sql_builder.h"
+
+namespace once::store::mysql {
+namespace {
+
+using core::OperationKey;
+using core::RowState;
+
+// Large bodies are read a few at a time: each may be as large as a result may be.
+constexpr size_t kBodiesPerSelect = 16;
+constexpr size_t kKeysPerSelect = 1000;
+// MariaDB turns longer lists into a join with a temporary table.
+constexpr size_t kKeysPerList = 200;
+
+constexpr absl::string_view kMomentColumns =
+    "TIMESTAMPDIFF(MICROSECOND,'1970-01-01 00:00:00',SYSDATE(6)),@@global.read_only";
+
+void AppendKey(SqlBuilder& sql, const OperationKey& key) {
+  sql.Int(key.tenant.value).Raw(",").Int(key.handler.value).Raw(",").Bytes(key.event_id);
+}
+
+void AppendState(SqlBuilder& sql, RowState state) { sql.Int(static_cast<int>(state)); }
+
+// Puts rows between a head and a tail, starting a new statement where the limit would be exceeded.
+template <typename Row>
+std::vector<RowStatement> SplitRows(
+    absl::Span<const Row> rows, size_t limit, absl::string_view head, absl::string_view separator,
+    absl::string_view tail, absl::FunctionRef<void(SqlBuilder&, const Row&, bool first)> append) {
+  std::vector<RowStatement> statements;
+  for (size_t i = 0; i < rows.size();) {
+    SqlBuilder sql(head);
+    size_t count = 0;
+    for (; i < rows.size(); ++i, ++count) {
+      SqlBuilder row;
+      append(row, rows[i], count == 0);
+      if (count > 0) {
+        if (sql.size() + separator.size() + row.size() + tail.size() > limit) break;
+        sql.Raw(separator);
+      }
+      sql.Raw(row.text());
+    }
+    sql.Raw(tail);
+    statements.push_back({.sql = sql.text(), .rows = count});
+  }
+  return statements;
+}
+
+// "(tenant_id=1 AND handler_id=2 AND event_id IN (x'..',x'..')) OR (…)": the one form for which
+// both servers use ranges of the primary key at every size.
+class KeyCondition {
+ public:
+  explicit KeyCondition(SqlBuilder& sql) : sql_(sql) {}
+
+  void Add(const OperationKey& key) {
+    const bool same_list = last_ != nullptr && last_->tenant == key.tenant &&
+                           last_->handler == key.handler && in_list_ < kKeysPerList;
+    if (same_list) {
+      sql_.Raw(",");
+    } else {
+      sql_.Raw(last_ == nullptr ? "(tenant_id=" : ")) OR (tenant_id=");
+      sql_.Int(key.tenant.value).Raw(" AND handler_id=").Int(key.handler.value);
+      sql_.Raw(" AND event_id IN (");
+      in_list_ = 0;
+    }
+    sql_.Bytes(key.event_id);
+    ++in_list_;
+    last_ = &key;
+  }
+  void Close() { sql_.Raw("))"); }
+
+ private:
+  SqlBuilder& sql_;
+  const OperationKey* last_ = nullptr;
+  size_t in_list_ = 0;
+};
+
+std::vector<RowStatement> SelectByKeys(absl::string_view head,
+                                       absl::Span<const OperationKey* const> keys,
+                                       size_t keys_per_statement, size_t limit) {
+  std::vector<RowStatement> statements;
+  for (size_t i = 0; i < keys.size();) {
+    SqlBuilder sql(head);
+    KeyCondition condition(sql);
+    size_t count = 0;
+    constexpr size_t kWidestKey = 2 * core::kMaxEventIdBytes + 100;
+    while (i < keys.size() && count < keys_per_statement &&
+           (count == 0 || sql.size() + kWidestKey <= limit)) {
+      condition.Add(*keys[i++]);
+      ++count;
+    }
+    condition.Close();
+    statements.push_back({.sql = sql.text(), .rows = count});
+  }
+  return statements;
+}
+
+// ---- guarded changes ----
+
+struct Column {
+  absl::string_view name;
+  void (*append)(SqlBuilder&, const RowChange&);
+};
+
+const Column kClaimColumns[] = {
+    {"state", [](SqlBuilder& sql, const RowChange& c) { AppendState(sql, c.after.state); }},
+    {"attempt_id",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Bytes(c.after.claim.attempt.bytes); }},
+    {"fence", [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.fence.value); }},
+    {"claimed_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.begun.micros); }},
+    {"lease_expires_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.lease_expires.micros); }},
+    {"consumer", [](SqlBuilder& sql, const RowChange& c) { sql.Bytes(c.after.claim.consumer); }},
+    {"handler_version",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Bytes(c.after.claim.handler_version); }},
+    {"claims", [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claims); }},
+    {"unknown_attempts",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.unknown_attempts); }},
+    {"prev_attempt_id",
+     [](SqlBuilder& sql, const RowChange& c) {
+       c.after.unknown ? sql.Bytes(c.after.unknown->attempt.bytes) : sql.Raw("NULL");
+     }},
+    {"prev_fence",
+     [](SqlBuilder& sql, const RowChange& c) {
+       c.after.unknown ? sql.Int(c.after.unknown->fence.value) : sql.Raw("NULL");
+     }},
+    {"prev_claimed_us",
+     [](SqlBuilder& sql, const RowChange& c) {
+       c.after.unknown ? sql.Int(c.after.unknown->begun.micros) : sql.Raw("NULL");
+     }},
+    {"prev_lease_expires_us",
+     [](SqlBuilder& sql, const RowChange& c) {
+       c.after.unknown ? sql.Int(c.after.unknown->lease_expires.micros) : sql.Raw("NULL");
+     }},
+    {"prev_consumer",
+     [](SqlBuilder& sql, const RowChange& c) {
+       c.after.unknown ? sql.Bytes(c.after.unknown->consumer) : sql.Raw("NULL");
+     }},
+    {"prev_handler_version",
+     [](SqlBuilder& sql, const RowChange& c) {
+       c.after.unknown ? sql.Bytes(c.after.unknown->handler_version) : sql.Raw("NULL");
+     }},
+};
+
+const Column kLeaseColumns[] = {
+    {"state", [](SqlBuilder& sql, const RowChange& c) { AppendState(sql, c.after.state); }},
+    {"lease_expires_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.lease_expires.micros); }},
+};
+
+// A large result lies in receipt_body, and in no row where nobody gave it (a tombstone).
+bool IsInline(const core::Receipt& receipt) {
+  return receipt.result.has_value() && receipt.result->size() <= core::kMaxInlineResultBytes;
+}
+
+const Column kCompletionColumns[] = {
+    {"state", [](SqlBuilder& sql, const RowChange& c) { AppendState(sql, c.after.state); }},
+    {"status", [](SqlBuilder& sql,
+                  const RowChange& c) { sql.Int(static_cast<int>(c.after.receipt->status)); }},
+    {"completed_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.receipt->completed.micros); }},
+    {"content_type",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Bytes(c.after.receipt->content_type); }},
+    {"result_size",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.receipt->result_size); }},
+    {"result_sha256",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Bytes(c.after.receipt->fingerprint); }},
+    {"result",
+     [](SqlBuilder& sql, const RowChange& c) {
+       IsInline(*c.after.receipt) ? sql.Bytes(*c.after.receipt->result) : sql.Raw("NULL");
+     }},
+};
+
+const Column kFreshTimesColumns[] = {
+    {"fence", [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.fence.value); }},
+    {"claimed_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.begun.micros); }},
+    {"first_seen_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.first_seen.micros); }},
+    {"lease_expires_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.lease_expires.micros); }},
+};
+
+absl::Span<const Column> ColumnsOf(ChangedColumns columns) {
+  switch (columns) {
+    case ChangedColumns::kClaim:
+      return kClaimColumns;
+    case ChangedColumns::kLease:
+      return kLeaseColumns;
+    case ChangedColumns::kCompletion:
+      return kCompletionColumns;
+    case ChangedColumns::kFreshTimes:
+      return kFreshTimesColumns;
+  }
+  return {};
+}
+
+RowStatement UpdateOne(absl::Span<const Column> columns, const RowChange& change) {
+  SqlBuilder sql("UPDATE operation FORCE INDEX (PRIMARY) SET ");
+  for (size_t i = 0; i < columns.size(); ++i) {
+    sql.Raw(i == 0 ? "" : ",").Raw(columns[i].name).Raw("=");
+    columns[i].append(sql, change);
+  }
+  sql.Raw(" WHERE tenant_id=").Int(change.key.tenant.value);
+  sql.Raw(" AND handler_id=").Int(change.key.handler.value);
+  sql.Raw(" AND event_id=").Bytes(change.key.event_id);
+  sql.Raw(" AND state=");
+  AppendState(sql, change.state_before);
+  sql.Raw(" AND attempt_id=").Bytes(change.attempt_before.bytes);
+  sql.Raw(" AND fence=").Int(change.fence_before.value);
+  return {.sql = sql.text(), .rows = 1};
+}
+
+// Key and guard of one change as a row of the derived table `v`.
+void AppendGuardRow(SqlBuilder& sql, const RowChange& change, bool first) {
+  sql.Raw("SELECT ").Int(change.key.tenant.value).Raw(first ? " AS t," : ",");
+  sql.Int(change.key.handler.value).Raw(first ? " AS h," : ",");
+  sql.Bytes(change.key.event_id).Raw(first ? " AS e," : ",");
+  AppendState(sql, change.state_before);
+  sql.Raw(first ? " AS s," : ",").Bytes(change.attempt_before.bytes).Raw(first ? " AS a," : ",");
+  sql.Int(change.fence_before.value).Raw(first ? " AS f" : "");
+}
+
+constexpr absl::string_view kGuardJoin =
+    ") v STRAIGHT_JOIN operation o FORCE INDEX (PRIMARY)"
+    " ON o.tenant_id=v.t AND o.handler_id=v.h AND o.event_id=v.e";
+constexpr absl::string_view kGuardCondition =
+    " WHERE o.state=v.s AND o.attempt_id=v.a AND o.fence=v.f";
+
+// ---- attempt log ----
+
+void AppendAttempt(SqlBuilder& sql, const AttemptEntry& entry) {
+  sql.Raw("(");
+  AppendKey(sql, entry.key);
+  sql.Raw(",").Bytes(entry.entry).Raw(",").Bytes(entry.attempt.bytes);
+  sql.Raw(",").Int(static_cast<int>(entry.kind)).Raw(",").Int(static_cast<int>(entry.outcome));
+  sql.Raw(",").Int(entry.fence.value).Raw(",").Int(entry.attempt_number).Raw(",");
+  if (entry.digest.has_value()) {
+    sql.Int(static_cast<int>(entry.digest->scheme)).Raw(",").Bytes(entry.digest->sha256);
+  } else {
+    sql.Raw("NULL,NULL");
+  }
+  sql.Raw(",").BytesOrNull(entry.consumer).Raw(",").BytesOrNull(entry.handler_version);
+  sql.Raw(",").BytesOrNull(entry.note);
+  const DeliveryInfo& delivery = entry.delivery;
+  sql.Raw(",").BytesOrNull(delivery.reference).Raw(",").Int(delivery.source);
+  sql.Raw(",").BytesOrNull(delivery.cause_handler).Raw(",").BytesOrNull(delivery.cause_event_id);
+  sql.Raw(",").BytesOrNull(delivery.cause_reason).Raw(",").BytesOrNull(delivery.aggregate_id);
+  sql.Raw(",");
+  // A version means something with an aggregate only.
+  if (delivery.aggregate_id.empty()) {
+    sql.Raw("NULL");
+  } else {
+    sql.Int(delivery.aggregate_version);
+  }
+  sql.Raw(",").Raw(kNowMicros).Raw(")");
+}
+
+template <size_t n>
+std::array<uint8_t, n> ToArray(absl::string_view bytes) {
+  std::array<uint8_t, n> out{};
+  std::memcpy(out.data(), bytes.data(), std::min(n, bytes.size()));
+  return out;
+}
+
+core::ClaimInfo ReadClaim(RowReader& reader) {
+  core::ClaimInfo claim;
+  claim.attempt.bytes = ToArray<16>(reader.Bytes());
+  claim.fence.value = reader.Int();
+  claim.begun.micros = reader.Int();
+  claim.lease_expires.micros = reader.Int();
+  claim.consumer = reader.Bytes();
+  claim.handler_version = reader.Bytes();
+  return claim;
+}
+
+std::optional<core::ClaimInfo> ReadUnknown(RowReader& reader) {
+  core::ClaimInfo claim;
+  const std::optional<std::string> attempt = reader.OptionalBytes();
+  claim.fence.value = reader.Int();
+  claim.begun.micros = reader.Int();
+  claim.lease_expires.micros = reader.Int();
+  claim.consumer = reader.Bytes();
+  claim.handler_version = reader.Bytes();
+  if (!attempt.has_value()) return std::nullopt;
+  claim.attempt.bytes = ToArray<16>(*attempt);
+  return claim;
+}
+
+std::optional<core::Receipt> ReadReceipt(RowReader& reader) {
+  const std::optional<int64_t> status = reader.OptionalInt();
+  core::Receipt receipt;
+  receipt.completed.micros = reader.Int();
+  receipt.content_type = reader.Bytes();
+  receipt.result_size = reader.Int();
+  receipt.fingerprint = ToArray<32>(reader.Bytes());
+  receipt.result = reader.OptionalBytes();
+  if (!status.has_value()) return std::nullopt;
+  receipt.status = static_cast<core::ReceiptStatus>(*status);
+  return receipt;
+}
+
+}  // namespace
+
+std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, size_t limit) {
+  // A column that was given before may be used in the values after it: one look at the clock gives
+  // all times of a row.
+  return SplitRows<NewOperation>(
+      rows, limit,
+      "INSERT INTO operation(tenant_id,handler_id,event_id,digest_scheme,digest,state,attempt_id,"
+      "fence,claimed_us,first_seen_us,lease_expires_us,claims,deliveries,consumer,handler_version,"
+      "unknown_attempts) VALUES ",
+      ",", " ON DUPLICATE KEY UPDATE deliveries=deliveries+VALUES(deliveries)",
+      [](SqlBuilder& sql, const NewOperation& row, bool) {
+        sql.Raw("(");
+        AppendKey(sql, row.key);
+        sql.Raw(",").Int(static_cast<int>(row.digest.scheme)).Raw(",").Bytes(row.digest.sha256);
+        sql.Raw(",");
+        AppendState(sql, RowState::kClaimed);
+        sql.Raw(",").Bytes(row.attempt.bytes).Raw(",").Raw(kNowMicros).Raw(",fence,fence,fence+");
+        sql.Int(absl::ToInt64Microseconds(row.lease)).Raw(",1,").Int(row.deliveries);
+        sql.Raw(",").Bytes(row.consumer).Raw(",").Bytes(row.handler_version).Raw(",0)");
+      });
+}
+
+std::vector<RowStatement> SelectOperations(absl::Span<const OperationKey* const> keys,
+                                           size_t limit) {
+  return SelectByKeys(
+      absl::StrCat("SELECT ", kMomentColumns,
+                   ",tenant_id,handler_id,event_id,digest_scheme,digest,state,"
+                   "attempt_id,fence,claimed_us,lease_expires_us,consumer,handler_version,"
+                   "claims,deliveries,first_seen_us,"
+                   "prev_attempt_id,prev_fence,prev_claimed_us,prev_lease_expires_us,prev_consumer,"
+                   "prev_handler_version,unknown_attempts,"
+                   "status,completed_us,content_type,result_size,result_sha256,result"
+                   " FROM operation FORCE INDEX (PRIMARY) WHERE "),
+      keys, kKeysPerSelect, limit);
+}
+
+SelectedOperation ReadOperation(RowReader& reader) {
+  SelectedOperation selected;
+  selected.moment = ReadNow(reader);
+  selected.key.tenant.value = reader.Uint32();
+  selected.key.handler.value = reader.Uint32();
+  selected.key.event_id = reader.Bytes();
+  core::OperationRow& row = selected.row;
+  row.digest.scheme = static_cast<core::DigestScheme>(reader.Int());
+  row.digest.sha256 = ToArray<32>(reader.Bytes());
+  row.state = static_cast<RowState>(reader.Int());
+  row.claim = ReadClaim(reader);
+  row.claims = static_cast<int32_t>(reader.Int());
+  row.deliveries = reader.Int();
+  row.first_seen.micros = reader.Int();
+  row.unknown = ReadUnknown(reader);
+  row.unknown_attempts = static_cast<int32_t>(reader.Int());
+  row.receipt = ReadReceipt(reader);
+  return selected;
+}
+
+std::vector<RowStatement> UpdateOperations(ChangedColumns columns,
+                                           absl::Span<const RowChange* const> changes,
+                                           size_t limit) {
+  const absl::Span<const Column> written = ColumnsOf(columns);
+  if (changes.size() == 1) return {UpdateOne(written, *changes[0])};
+  std::string tail = absl::StrCat(kGuardJoin, " SET ");
+  for (size_t i = 0; i < written.size(); ++i) {
+    absl::StrAppend(&tail, i == 0 ? "o." : ",o.", written[i].name, "=v.c", i);
+  }
+  absl::StrAppend(&tail, kGuardCondition);
+  return SplitRows<const RowChange*>(
+      changes, limit, "UPDATE (", " UNION ALL ", tail,
+      [&](SqlBuilder& sql, const RowChange* const& change, bool first) {
+        AppendGuardRow(sql, *change, first);
+        for (size_t i = 0; i < written.size(); ++i) {
+          sql.Raw(",");
+          written[i].append(sql, *change);
+          if (first) sql.Raw(" AS c").Int(static_cast<int64_t>(i));
+        }
+      });
+}
+
+std::vector<RowStatement> DeleteOperations(absl::Span<const RowChange* const> changes,
+                                           size_t limit) {
+  return SplitRows<const RowChange*>(changes, limit, "DELETE o FROM (", " UNION ALL ",
+                                     absl::StrCat(kGuardJoin, kGuardCondition),
+                                     [](SqlBuilder& sql, const RowChange* const& change,
+                                        bool first) { AppendGuardRow(sql, *change, first); });
+}
+
+std::vector<RowStatement> InsertBodies(absl::Span<const RowChange* const> completions,
+                                       size_t limit) {
+  std::vector<const RowChange*> large;
+  for (const RowChange* change : completions) {
+    const core::Receipt& receipt = *change->after.receipt;
+    if (receipt.result.has_value() && !IsInline(receipt)) large.push_back(change);
+  }
+  return SplitRows<const RowChange*>(
+      large, limit, "INSERT INTO receipt_body(tenant_id,handler_id,event_id,body) VALUES ", ",",
+      " ON DUPLICATE KEY UPDATE body=VALUES(body)",
+      [](SqlBuilder& sql, const RowChange* const& change, bool) {
+        sql.Raw("(");
+        AppendKey(sql, change->key);
+        sql.Raw(",").Bytes(*change->after.receipt->result).Raw(")");
+      });
+}
+
+std::vector<RowStatement> SelectBodies(absl::Span<const OperationKey* const> keys, size_t limit) {
+  return SelectByKeys(
+      "SELECT tenant_id,handler_id,event_id,body FROM receipt_body FORCE INDEX (PRIMARY) WHERE ",
+      keys, kBodiesPerSelect, limit);
+}
+
+std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries, bool repeated,
+                                         size_t limit) {
+  return SplitRows<AttemptEntry>(
+      entries, limit,
+      "INSERT INTO attempt(tenant_id,handler_id,event_id,entry_id,attempt_id,kind,outcome,fence,"
+      "attempt_number,digest_scheme,digest,consumer,handler_version,note,delivery_reference,"
+      "delivery_source,cause_handler,cause_event_id,cause_reason,aggregate_id,aggregate_version,"
+      "logged_us) VALUES ",
+      ",", repeated ? " ON DUPLICATE KEY UPDATE entry_id=attempt.entry_id" : "",
+      [](SqlBuilder& sql, const AttemptEntry& entry, bool) { AppendAttempt(sql, entry); });
+}
+
+std::string SelectNow() { return absl::StrCat("SELECT ", kMomentColumns); }
+
+ServerMoment ReadNow(RowReader& reader) {
+  ServerMoment moment;
+  moment.now.micros = reader.Int();
+  moment.read_only = IsOn(reader.Bytes());
+  return moment;
+}
+
+}  // namespace once::store::mysql
