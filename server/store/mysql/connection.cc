@@ -4,6 +4,7 @@
 #include <cppconn/driver.h>
 #include <cppconn/exception.h>
 #include <cppconn/resultset.h>
+#include <cppconn/resultset_metadata.h>
 #include <cppconn/statement.h>
 #include <mysql_driver.h>
 
@@ -117,6 +118,8 @@ std::optional<std::string> RowReader::OptionalBytes() {
   }
   return Bytes();
 }
+
+uint32_t RowReader::columns() const { return result_.getMetaData()->getColumnCount(); }
 
 bool IsOn(absl::string_view value) { return value != "0" && value != "OFF"; }
 

@@ -39,6 +39,8 @@ class RowReader {
   std::string Bytes();  // empty for NULL
   std::optional<int64_t> OptionalInt();
   std::optional<std::string> OptionalBytes();
+  // How many columns the row has.
+  uint32_t columns() const;
 
  private:
   sql::ResultSet& result_;
