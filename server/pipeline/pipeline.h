@@ -44,9 +44,13 @@ struct Options {
   // How often keys that are waited for are read, so that completions on other servers are seen.
   // Waking by this server's own commits is immediate.
   absl::Duration wait_poll_interval = absl::Milliseconds(50);
+  // The interval grows up to this while a key does not change.
+  absl::Duration max_wait_poll_interval = absl::Milliseconds(500);
   // How long a batch is repeated after deadlocks, lost connections and unknown commits before its
   // calls are answered with STORE_UNAVAILABLE or OUTCOME_UNKNOWN.
   absl::Duration retry_window = absl::Seconds(10);
+  // Seeds the jitter of retries; 0: from the operating system.
+  uint64_t seed = 0;
 };
 
 // Set by the RPC layer when the caller went away: the call is dropped before its transaction (never
@@ -70,8 +74,8 @@ struct BeginCall {
   CallInfo info;
   core::BeginRequest request;
   store::DeliveryInfo delivery;
-  // How long to wait while another attempt holds the claim; the answer then comes before the
-  // deadline.
+  // How long to wait while another attempt holds the claim (0: not at all); the answer then comes
+  // before the deadline.
   absl::Duration wait;
 };
 struct CompleteCall {
@@ -95,7 +99,8 @@ struct LookupCall {
 
 // Exactly one call. Errors are made by base::MakeError: OVERLOADED, DRAINING, QUOTA_EXCEEDED,
 // STORE_UNAVAILABLE, OUTCOME_UNKNOWN, DEADLINE_EXCEEDED, INTERNAL. NotFound is an outcome here.
-// Receipts come with their bodies.
+// Receipts come with their bodies, but for a CompletionConflict of which only the tombstone is
+// left.
 template <typename Outcome>
 using Done = absl::AnyInvocable<void(absl::StatusOr<Outcome>) &&>;
 
@@ -109,9 +114,12 @@ class Observer {
   }
   // `why` is "aborted", "unavailable", "unknown" or "split".
   virtual void OnRetry(absl::string_view why) { (void)why; }
+  // After a committer took a batch: what still waits in its queue.
   virtual void OnQueueDepth(int shard, size_t calls) { (void)shard, (void)calls; }
   virtual void OnWaiters(size_t waiting) { (void)waiting; }
   virtual void OnReadBatch(size_t keys, absl::Duration query) { (void)keys, (void)query; }
+  // The store's own words on any failure but a conflict, for the log; callers get none of it.
+  virtual void OnStoreError(const absl::Status& status) { (void)status; }
 };
 
 class Pipeline {
@@ -124,8 +132,8 @@ class Pipeline {
   virtual void Renew(RenewCall call, Done<core::RenewOutcome> done) = 0;
   virtual void Lookup(LookupCall call, Done<core::LookupOutcome> done) = 0;
 
-  // True while the last contact of every committer with the database succeeded (or nothing was
-  // asked since the start); for readiness.
+  // True while the last contact of every committer with the database succeeded; for readiness. An
+  // idle committer tries to connect until it can, so that readiness comes back without calls.
   virtual bool healthy() const = 0;
 
   // Refuses new calls with DRAINING, answers waiting calls with what is known now (in progress),
@@ -135,9 +143,14 @@ class Pipeline {
 };
 
 // Starts the threads. `store`, `clock` and `observer` (may be null) must outlive the pipeline. The
-// destructor drains without grace.
+// destructor drains without grace, then waits for threads that hang in the database.
 std::unique_ptr<Pipeline> StartPipeline(const Options& options, store::Store* store,
                                         const base::Clock* clock, Observer* observer);
+
+// For tests: with a clock that they move (see timing.h).
+class Timing;
+std::unique_ptr<Pipeline> StartPipelineWithTiming(const Options& options, store::Store* store,
+                                                  Timing* timing, Observer* observer);
 
 }  // namespace once::pipeline
 

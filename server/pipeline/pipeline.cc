@@ -1,0 +1,270 @@
+#include "pipeline/pipeline.h"
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "base/random_id.h"
+#include "pipeline/body_reader.h"
+#include "pipeline/call.h"
+#include "pipeline/committer.h"
+#include "pipeline/handler_names.h"
+#include "pipeline/reader.h"
+#include "pipeline/reply.h"
+#include "pipeline/timekeeper.h"
+#include "pipeline/timing.h"
+#include "pipeline/wait_poller.h"
+#include "pipeline/wait_room.h"
+#include "pipeline/worker.h"
+#include "store/batch.h"
+
+namespace once::pipeline {
+namespace {
+
+constexpr size_t kMaxHandlerNames = 100'000;
+
+// A waiting call is answered this long before its deadline, so that the answer still arrives.
+constexpr absl::Duration kAnswerMargin = absl::Milliseconds(20);
+
+Life LifeOf(const CallInfo& info, absl::Time now) {
+  return Life{.arrived = now, .deadline = info.deadline, .cancellation = info.cancellation};
+}
+
+absl::Time WaitUntil(const CallInfo& info, absl::Duration wait, absl::Time now) {
+  if (wait <= absl::ZeroDuration()) return absl::InfinitePast();
+  return std::min(now + wait, info.deadline - kAnswerMargin);
+}
+
+size_t SizeOf(const CallInfo& info) {
+  return sizeof(WriteCall) + 2 * (info.handler.size() + info.event_id.size());
+}
+size_t SizeOf(const store::DeliveryInfo& delivery) {
+  return delivery.reference.size() + delivery.cause_handler.size() +
+         delivery.cause_event_id.size() + delivery.cause_reason.size() +
+         delivery.aggregate_id.size();
+}
+
+class PipelineImpl final : public Pipeline {
+ public:
+  PipelineImpl(const Options& options, store::Store* store, const base::Clock* clock,
+               Timing* timing, Observer* observer)
+      : options_(options),
+        real_timing_(clock),
+        timing_(timing != nullptr ? timing : &real_timing_),
+        observer_(observer != nullptr ? observer : &deaf_observer_),
+        stop_(timing_),
+        names_(kMaxHandlerNames),
+        shared_{&options_, store, timing_, observer_, &stop_, &names_},
+        timekeeper_(timing_),
+        seeds_(options.seed != 0 ? options.seed : std::random_device{}()),
+        bodies_(shared_, seeds_()),
+        room_(&options_, timing_, observer_, &timekeeper_, &bodies_),
+        poller_(shared_, seeds_(), &room_, [this](WriteCall& call) { return SendAgain(call); }) {
+    const int committers =
+        std::clamp(options.committers, 1, std::max(1, store->max_write_sessions()));
+    for (int shard = 0; shard < committers; ++shard) {
+      committers_.push_back(
+          std::make_unique<Committer>(shared_, shard, seeds_(), &room_, &bodies_));
+    }
+    for (int i = 0; i < std::max(1, options.readers); ++i) {
+      readers_.push_back(std::make_unique<Reader>(shared_, seeds_(), &room_, &bodies_));
+    }
+    StartThreads();
+  }
+
+  ~PipelineImpl() override {
+    Drain(timing_->Now());
+    stop_.Stop();
+    ForEachWorker([](auto& worker) { worker.Close(); });
+    poller_.Stop();
+    ForEachWorker([](auto& worker) { worker.Join(); });
+    timekeeper_.Stop();
+  }
+
+  void Begin(BeginCall call, Done<core::BeginOutcome> done) override {
+    const size_t bytes = SizeOf(call.delivery) + call.request.consumer.size();
+    const absl::Duration wait = call.wait;
+    Submit<core::BeginOutcome>(
+        std::move(call.info),
+        store::BeginCommand{{}, {}, std::move(call.request), std::move(call.delivery)}, bytes, wait,
+        std::move(done));
+  }
+  void Complete(CompleteCall call, Done<core::CompleteOutcome> done) override {
+    const size_t bytes = call.request.result.size() + call.request.content_type.size();
+    Submit<core::CompleteOutcome>(std::move(call.info),
+                                  store::CompleteCommand{{}, {}, std::move(call.request)}, bytes,
+                                  absl::ZeroDuration(), std::move(done));
+  }
+  void Abandon(AbandonCall call, Done<core::AbandonOutcome> done) override {
+    const size_t bytes = call.note.size();
+    Submit<core::AbandonOutcome>(
+        std::move(call.info),
+        store::AbandonCommand{{}, {}, std::move(call.request), std::move(call.note)}, bytes,
+        absl::ZeroDuration(), std::move(done));
+  }
+  void Renew(RenewCall call, Done<core::RenewOutcome> done) override {
+    Submit<core::RenewOutcome>(std::move(call.info),
+                               store::RenewCommand{{}, {}, std::move(call.request)}, 0,
+                               absl::ZeroDuration(), std::move(done));
+  }
+
+  void Lookup(LookupCall call, Done<core::LookupOutcome> done) override {
+    const absl::Time now = timing_->Now();
+    auto reply = Admit(call.info, now, std::move(done));
+    if (reply == nullptr) return;
+    ReadCall read;
+    read.life = LifeOf(call.info, now);
+    read.operation = {call.info.tenant, {}, call.info.event_id};
+    read.request = std::move(call.request);
+    read.reply = std::move(reply);
+    read.bytes = SizeOf(call.info);
+    read.wait_until = WaitUntil(call.info, call.wait, now);
+    read.key = {call.info.tenant, std::move(call.info.handler), std::move(call.info.event_id)};
+    Push(*readers_[ShardOf(read.key, readers_.size())], std::move(read), "lookups");
+  }
+
+  bool healthy() const override {
+    return std::all_of(committers_.begin(), committers_.end(),
+                       [](const auto& committer) { return committer->healthy(); });
+  }
+
+  void Drain(absl::Time deadline) override {
+    gauge_.Close();
+    room_.Close();
+    if (gauge_.WaitIdle(timing_, deadline)) return;
+    // Whoever takes a call after this sees the signal and refuses it.
+    stop_.Stop();
+    ForEachWorker([](auto& worker) {
+      worker.Close();
+      worker.FailQueued(DrainingError());
+    });
+    for (auto& committer : committers_) committer->FailInFlight(UnknownOutcomeError());
+    for (auto& reader : readers_) reader->FailInFlight(DrainingError());
+    bodies_.FailInFlight(DrainingError());
+    gauge_.WaitIdle(timing_, absl::InfiniteFuture());
+  }
+
+ private:
+  template <typename Function>
+  void ForEachWorker(Function function) {
+    for (auto& committer : committers_) function(*committer);
+    for (auto& reader : readers_) function(*reader);
+    function(bodies_);
+  }
+
+  void StartThreads() {
+    std::vector<Timekeeper::Duty> duties = {
+        {[this] { return room_.NextEnd(); }, [this](absl::Time now) { room_.FailOver(now); }}};
+    ForEachWorker([&duties](auto& worker) {
+      worker.Start();
+      duties.push_back({[&worker] { return worker.NextDeadline(); },
+                        [&worker](absl::Time now) { worker.FailOver(now); }});
+    });
+    poller_.Start();
+    timekeeper_.Start(std::move(duties));
+  }
+
+  static size_t ShardOf(const CallKey& key, size_t shards) {
+    return absl::Hash<CallKey>()(key) % shards;
+  }
+
+  // Null where the call was refused, and answered.
+  template <typename Outcome>
+  std::shared_ptr<Reply<Outcome>> Admit(const CallInfo& info, absl::Time now, Done<Outcome> done) {
+    if (!gauge_.Admit()) {
+      std::move(done)(DrainingError());
+      return nullptr;
+    }
+    auto reply = std::make_shared<Reply<Outcome>>(std::move(done), &gauge_);
+    if (LifeOf(info, now).over(now)) {
+      reply->Fail(DeadlineError());
+      return nullptr;
+    }
+    return reply;
+  }
+
+  template <typename Outcome, typename Command>
+  void Submit(CallInfo info, Command command, size_t bytes, absl::Duration wait,
+              Done<Outcome> done) {
+    const absl::Time now = timing_->Now();
+    auto reply = Admit(info, now, std::move(done));
+    if (reply == nullptr) return;
+    command.key = {info.tenant, {}, info.event_id};
+    command.entry = base::MakeUuidV7(now);
+    WriteCall call;
+    call.life = LifeOf(info, now);
+    call.command = std::move(command);
+    call.reply = std::move(reply);
+    call.bytes = bytes + SizeOf(info);
+    call.wait_until = WaitUntil(info, wait, now);
+    call.key = {info.tenant, std::move(info.handler), std::move(info.event_id)};
+    Push(CommitterOf(call), std::move(call), "commands");
+  }
+
+  Committer& CommitterOf(const WriteCall& call) {
+    return *committers_[ShardOf(call.key, committers_.size())];
+  }
+
+  template <typename Call>
+  void Push(Worker<Call>& worker, Call call, absl::string_view what) {
+    using Pushed = typename KeyedQueue<Call>::Pushed;
+    const absl::Time deadline = call.life.deadline;
+    switch (worker.Push(call)) {
+      case Pushed::kTaken:
+        if (deadline != absl::InfiniteFuture()) timekeeper_.Nudge(deadline);
+        return;
+      case Pushed::kFull:
+        PendingOf(call)->Fail(OverloadedError(what, options_.max_queue_calls));
+        return;
+      case Pushed::kClosed:
+        PendingOf(call)->Fail(DrainingError());
+        return;
+    }
+  }
+
+  // A waiting Begin gets another transaction: the same attempt, a delivery of its own in the log.
+  bool SendAgain(WriteCall& call) {
+    const absl::Time now = timing_->Now();
+    std::get<store::BeginCommand>(call.command).entry = base::MakeUuidV7(now);
+    call.life.arrived = now;
+    call.tried = false;
+    const absl::Time deadline = call.life.deadline;
+    if (CommitterOf(call).Push(call) != KeyedQueue<WriteCall>::Pushed::kTaken) return false;
+    timekeeper_.Nudge(deadline);
+    return true;
+  }
+
+  const Options options_;
+  RealTiming real_timing_;
+  Timing* const timing_;
+  Observer deaf_observer_;
+  Observer* const observer_;
+  StopSignal stop_;
+  HandlerNames names_;
+  CallGauge gauge_;
+  const Shared shared_;
+  Timekeeper timekeeper_;
+  std::mt19937_64 seeds_;
+  BodyReader bodies_;
+  WaitRoom room_;
+  std::vector<std::unique_ptr<Committer>> committers_;
+  std::vector<std::unique_ptr<Reader>> readers_;
+  WaitPoller poller_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> StartPipeline(const Options& options, store::Store* store,
+                                        const base::Clock* clock, Observer* observer) {
+  return std::make_unique<PipelineImpl>(options, store, clock, nullptr, observer);
+}
+
+std::unique_ptr<Pipeline> StartPipelineWithTiming(const Options& options, store::Store* store,
+                                                  Timing* timing, Observer* observer) {
+  return std::make_unique<PipelineImpl>(options, store, timing, timing, observer);
+}
+
+}  // namespace once::pipeline
