@@ -1,0 +1,111 @@
+#include "rpc/admin_handlers.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "once/v1/admin_service.pb.h"
+#include "rpc/admin_operations.h"
+
+namespace once::rpc {
+namespace {
+
+// What a call changed, for the log; empty for calls that change nothing.
+std::string SubjectOf(const v1::CreateTenantRequest& request, const v1::CreateTenantResponse&) {
+  return absl::StrCat("tenant ", request.name());
+}
+std::string SubjectOf(const v1::ListTenantsRequest&, const v1::ListTenantsResponse&) { return {}; }
+std::string SubjectOf(const v1::CreateCredentialRequest&,
+                      const v1::CreateCredentialResponse& response) {
+  return absl::StrCat("credential ", response.credential().credential_id());
+}
+std::string SubjectOf(const v1::ListCredentialsRequest&, const v1::ListCredentialsResponse&) {
+  return {};
+}
+std::string SubjectOf(const v1::RotateCredentialRequest& request,
+                      const v1::RotateCredentialResponse& response) {
+  return absl::StrCat("credential ", request.credential_id(), " replaced by ",
+                      response.credential().credential_id());
+}
+std::string SubjectOf(const v1::RevokeCredentialRequest& request,
+                      const v1::RevokeCredentialResponse&) {
+  return absl::StrCat("credential ", request.credential_id());
+}
+
+// The request while the call is under way, and the last run's response.
+template <typename Request, typename Response>
+struct Running {
+  Running(Call c, Request r) : call(std::move(c)), request(std::move(r)) {}
+  Call call;
+  Request request;
+  Response response;
+};
+
+template <typename Request, typename Response>
+AdminTask MakeTask(Call call, Request request, AdminWork<Response> work, bool repeatable) {
+  AdminTask task;
+  task.repeatable = repeatable;
+  task.deadline = call.deadline();
+  task.cancellation = call.cancellation();
+  auto running = std::make_shared<Running<Request, Response>>(std::move(call), std::move(request));
+  task.run = [running, work = std::move(work)](store::ControlSession& session) {
+    absl::StatusOr<Response> response = work(session);
+    if (response.ok()) {
+      running->response = *std::move(response);
+    }
+    return response.status();
+  };
+  task.done = [running](const absl::Status& result) {
+    if (!result.ok()) {
+      std::move(running->call).Fail(result);
+      return;
+    }
+    running->call.record().subject = SubjectOf(running->request, running->response);
+    std::move(running->call).Answer(running->response, "ok");
+  };
+  return task;
+}
+
+template <typename Request, typename Response>
+Handler Method(AdminExecutor* executor, const core::Limits* limits, bool repeatable) {
+  return [=](Call call, grpc::ByteBuffer body) {
+    Request request;
+    if (const absl::Status parsed = Parse(&body, &request); !parsed.ok()) {
+      std::move(call).Fail(parsed);
+      return;
+    }
+    absl::StatusOr<AdminWork<Response>> work = Prepare(request, *limits);
+    if (!work.ok()) {
+      std::move(call).Fail(work.status());
+      return;
+    }
+    executor->Submit(MakeTask<Request, Response>(std::move(call), std::move(request),
+                                                 *std::move(work), repeatable));
+  };
+}
+
+}  // namespace
+
+Handlers AdminHandlers(AdminExecutor* executor, const core::Limits* limits) {
+  constexpr bool kRepeatable = true;
+  constexpr bool kOnce = false;
+  return {
+      {"CreateTenant",
+       Method<v1::CreateTenantRequest, v1::CreateTenantResponse>(executor, limits, kOnce)},
+      {"ListTenants",
+       Method<v1::ListTenantsRequest, v1::ListTenantsResponse>(executor, limits, kRepeatable)},
+      // A credential that a lost run may have left behind was shown to nobody.
+      {"CreateCredential", Method<v1::CreateCredentialRequest, v1::CreateCredentialResponse>(
+                               executor, limits, kRepeatable)},
+      {"ListCredentials", Method<v1::ListCredentialsRequest, v1::ListCredentialsResponse>(
+                              executor, limits, kRepeatable)},
+      // A lost run may have given the old credential its end already: not to be repeated blindly.
+      {"RotateCredential",
+       Method<v1::RotateCredentialRequest, v1::RotateCredentialResponse>(executor, limits, kOnce)},
+      {"RevokeCredential", Method<v1::RevokeCredentialRequest, v1::RevokeCredentialResponse>(
+                               executor, limits, kRepeatable)},
+  };
+}
+
+}  // namespace once::rpc

@@ -1,0 +1,354 @@
+#include "rpc/response.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "base/error.h"
+#include "rpc/wire_time.h"
+
+namespace once::rpc {
+namespace {
+
+constexpr size_t kMaxEarlierAttempts = 10;
+
+constexpr char kResolution[] =
+    "Find out from the business data (or the fence table) whether the earlier attempt acted. If it "
+    "did, call Complete with its attempt id and fence; if it did not, call Abandon with RELEASE. "
+    "The same attempt may also Begin again.";
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+std::string ToBytes(const core::AttemptId& id) {
+  return std::string(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
+}
+
+v1::DigestScheme ToWire(core::DigestScheme scheme) {
+  switch (scheme) {
+    case core::DigestScheme::kRawSha256:
+      return v1::DIGEST_SCHEME_RAW_SHA256;
+    case core::DigestScheme::kJsonJcsSha256:
+      return v1::DIGEST_SCHEME_JSON_JCS_SHA256;
+  }
+  return v1::DIGEST_SCHEME_UNSPECIFIED;
+}
+
+v1::ReceiptStatus ToWire(core::ReceiptStatus status) {
+  switch (status) {
+    case core::ReceiptStatus::kSucceeded:
+      return v1::RECEIPT_STATUS_SUCCEEDED;
+    case core::ReceiptStatus::kRejected:
+      return v1::RECEIPT_STATUS_REJECTED;
+  }
+  return v1::RECEIPT_STATUS_UNSPECIFIED;
+}
+
+v1::OperationState ToWire(core::OperationState state) {
+  switch (state) {
+    case core::OperationState::kClaimed:
+      return v1::OPERATION_STATE_CLAIMED;
+    case core::OperationState::kLapsed:
+      return v1::OPERATION_STATE_LAPSED;
+    case core::OperationState::kInDoubt:
+      return v1::OPERATION_STATE_IN_DOUBT;
+    case core::OperationState::kReleased:
+      return v1::OPERATION_STATE_RELEASED;
+    case core::OperationState::kCompleted:
+      return v1::OPERATION_STATE_COMPLETED;
+    case core::OperationState::kTombstone:
+      return v1::OPERATION_STATE_TOMBSTONE;
+  }
+  return v1::OPERATION_STATE_UNSPECIFIED;
+}
+
+v1::InProgress::Reason ToWire(core::InProgress::Reason reason) {
+  switch (reason) {
+    case core::InProgress::Reason::kHeld:
+      return v1::InProgress::REASON_HELD;
+    case core::InProgress::Reason::kDelayed:
+      return v1::InProgress::REASON_DELAYED;
+  }
+  return v1::InProgress::REASON_UNSPECIFIED;
+}
+
+v1::Conflict::Difference ToWire(core::Conflict::Difference difference) {
+  switch (difference) {
+    case core::Conflict::Difference::kDigest:
+      return v1::Conflict::DIFFERENCE_DIGEST;
+    case core::Conflict::Difference::kScheme:
+      return v1::Conflict::DIFFERENCE_DIGEST_SCHEME;
+  }
+  return v1::Conflict::DIFFERENCE_UNSPECIFIED;
+}
+
+void Fill(const core::Digest& digest, v1::ContentDigest* out) {
+  out->set_scheme(ToWire(digest.scheme));
+  out->set_sha256(digest.sha256.data(), digest.sha256.size());
+}
+
+void Fill(const core::ClaimInfo& claim, absl::Duration lease_remaining, v1::Claim* out) {
+  out->set_attempt_id(ToBytes(claim.attempt));
+  out->set_fence(claim.fence.value);
+  FillDuration(lease_remaining, out->mutable_lease_remaining());
+  FillTimestamp(claim.lease_expires, out->mutable_lease_expire_time());
+}
+
+void Fill(core::ClaimInfo&& claim, v1::EarlierAttempt* out) {
+  out->set_attempt_id(ToBytes(claim.attempt));
+  out->set_fence(claim.fence.value);
+  out->set_consumer(std::move(claim.consumer));
+  out->set_handler_version(std::move(claim.handler_version));
+  FillTimestamp(claim.begun, out->mutable_begin_time());
+  FillTimestamp(claim.lease_expires, out->mutable_lease_expire_time());
+}
+
+void Fill(core::Granted&& granted, v1::Granted* out) {
+  Fill(granted.claim, granted.lease_remaining, out->mutable_claim());
+  out->set_attempt_number(granted.attempt_number);
+  if (granted.earlier_attempt.has_value()) {
+    Fill(*std::move(granted.earlier_attempt), out->mutable_earlier_attempt());
+  }
+}
+
+void Fill(core::Completed&& completed, v1::Receipt* out) {
+  core::Receipt& receipt = completed.receipt;
+  out->set_status(ToWire(receipt.status));
+  if (receipt.result.has_value()) {
+    out->set_result(*std::move(receipt.result));
+  }
+  // Never an empty result in place of one that is not here.
+  out->set_result_omitted(!receipt.result.has_value() && receipt.result_size > 0);
+  out->set_content_type(std::move(receipt.content_type));
+  out->set_handler_version(std::move(completed.handler_version));
+  FillTimestamp(receipt.completed, out->mutable_complete_time());
+  out->set_fence(completed.fence.value);
+  out->set_result_size(receipt.result_size);
+}
+
+void Fill(core::Completed&& completed, v1::Completed* out) {
+  out->set_replayed(completed.replayed);
+  Fill(std::move(completed), out->mutable_receipt());
+}
+
+// Who holds a claim may finish at any moment, so asking again at a fraction of the lease is worth
+// it; a delay ends when it ends.
+absl::Duration SuggestedWait(const core::InProgress& in_progress) {
+  switch (in_progress.reason) {
+    case core::InProgress::Reason::kDelayed:
+      return in_progress.lease_remaining;
+    case core::InProgress::Reason::kHeld:
+      break;
+  }
+  return std::clamp(in_progress.lease_remaining / 8, absl::Milliseconds(50), absl::Seconds(1));
+}
+
+void Fill(core::InProgress&& in_progress, v1::InProgress* out) {
+  FillDuration(in_progress.lease_remaining, out->mutable_lease_remaining());
+  FillDuration(SuggestedWait(in_progress), out->mutable_suggested_wait());
+  out->set_reason(ToWire(in_progress.reason));
+  FillTimestamp(in_progress.begun, out->mutable_begin_time());
+  out->set_attempt_number(in_progress.attempt_number);
+  Fill(in_progress.first_digest, out->mutable_first_digest());
+  out->set_consumer(std::move(in_progress.consumer));
+  out->set_handler_version(std::move(in_progress.handler_version));
+}
+
+void Fill(core::Conflict&& conflict, v1::Conflict* out) {
+  out->set_difference(ToWire(conflict.difference));
+  Fill(conflict.first_digest, out->mutable_first_digest());
+  Fill(conflict.request_digest, out->mutable_request_digest());
+  out->set_state(ToWire(conflict.state));
+  out->set_consumer(std::move(conflict.consumer));
+  if (conflict.state == core::OperationState::kClaimed) {
+    FillDuration(conflict.lease_remaining, out->mutable_lease_remaining());
+  }
+  FillTimestamp(conflict.first_seen, out->mutable_first_begin_time());
+}
+
+void Fill(core::InDoubt&& in_doubt, v1::InDoubt* out) {
+  const size_t shown = std::min(in_doubt.earlier_attempts.size(), kMaxEarlierAttempts);
+  for (size_t i = 0; i < shown; ++i) {
+    Fill(std::move(in_doubt.earlier_attempts[i]), out->add_earlier_attempts());
+  }
+  out->set_earlier_attempt_count(in_doubt.earlier_attempt_count);
+  out->set_resolution(kResolution);
+}
+
+void Fill(const core::Expired& expired, v1::Expired* out) {
+  out->set_status(ToWire(expired.status));
+  FillTimestamp(expired.completed, out->mutable_complete_time());
+}
+
+void Fill(core::Unclaimed&& unclaimed, v1::Unclaimed* out) {
+  out->set_state(ToWire(unclaimed.state));
+  if (unclaimed.earlier_attempt.has_value()) {
+    Fill(*std::move(unclaimed.earlier_attempt), out->mutable_earlier_attempt());
+  }
+}
+
+void Fill(core::ClaimLost&& lost, v1::ClaimLost* out) {
+  out->set_state(ToWire(lost.state));
+  out->set_fence(lost.fence.value);
+  out->set_consumer(std::move(lost.consumer));
+  if (lost.begun.micros != 0) {
+    FillTimestamp(lost.begun, out->mutable_take_over_time());
+  }
+}
+
+absl::Status OperationNotFound(absl::string_view handler) {
+  return base::MakeError(base::ErrorReason::kOperationNotFound,
+                         "no such operation: it was never begun, or it was forgotten",
+                         {{"handler", std::string(handler)}});
+}
+
+using Name = absl::StatusOr<absl::string_view>;
+
+Name NameOf(const core::Completed& completed) {
+  return completed.replayed ? "replayed" : "completed";
+}
+
+}  // namespace
+
+Name FillResponse(core::BeginOutcome&& outcome, absl::string_view /*handler*/,
+                  v1::BeginResponse* response) {
+  return std::visit(Overloaded{
+                        [&](core::Granted&& granted) -> Name {
+                          Fill(std::move(granted), response->mutable_granted());
+                          return "granted";
+                        },
+                        [&](core::Completed&& completed) -> Name {
+                          const Name name = NameOf(completed);
+                          Fill(std::move(completed), response->mutable_completed());
+                          return name;
+                        },
+                        [&](core::InProgress&& in_progress) -> Name {
+                          Fill(std::move(in_progress), response->mutable_in_progress());
+                          return "in_progress";
+                        },
+                        [&](core::Conflict&& conflict) -> Name {
+                          Fill(std::move(conflict), response->mutable_conflict());
+                          return "conflict";
+                        },
+                        [&](core::InDoubt&& in_doubt) -> Name {
+                          Fill(std::move(in_doubt), response->mutable_in_doubt());
+                          return "in_doubt";
+                        },
+                        [&](core::Expired&& expired) -> Name {
+                          Fill(expired, response->mutable_expired());
+                          return "expired";
+                        },
+                    },
+                    std::move(outcome));
+}
+
+Name FillResponse(core::CompleteOutcome&& outcome, absl::string_view handler,
+                  v1::CompleteResponse* response) {
+  return std::visit(Overloaded{
+                        [&](core::Completed&& completed) -> Name {
+                          const Name name = NameOf(completed);
+                          Fill(std::move(completed), response->mutable_completed());
+                          return name;
+                        },
+                        [&](core::ClaimLost&& lost) -> Name {
+                          Fill(std::move(lost), response->mutable_claim_lost());
+                          return "claim_lost";
+                        },
+                        [&](core::CompletionConflict&& conflict) -> Name {
+                          Fill(std::move(conflict.stored),
+                               response->mutable_conflict()->mutable_receipt());
+                          return "completion_conflict";
+                        },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                    },
+                    std::move(outcome));
+}
+
+Name FillResponse(core::AbandonOutcome&& outcome, absl::string_view handler,
+                  v1::AbandonResponse* response) {
+  return std::visit(Overloaded{
+                        [&](core::Abandoned&& abandoned) -> Name {
+                          response->mutable_abandoned()->set_mode(
+                              abandoned.forgotten ? v1::AbandonRequest::MODE_FORGET
+                                                  : v1::AbandonRequest::MODE_RELEASE);
+                          return abandoned.forgotten ? "forgotten" : "released";
+                        },
+                        [&](core::ClaimLost&& lost) -> Name {
+                          Fill(std::move(lost), response->mutable_claim_lost());
+                          return "claim_lost";
+                        },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                    },
+                    std::move(outcome));
+}
+
+Name FillResponse(core::RenewOutcome&& outcome, absl::string_view handler,
+                  v1::RenewResponse* response) {
+  return std::visit(Overloaded{
+                        [&](core::Renewed&& renewed) -> Name {
+                          Fill(renewed.claim, renewed.lease_remaining, response->mutable_claim());
+                          return "renewed";
+                        },
+                        [&](core::ClaimLost&& lost) -> Name {
+                          Fill(std::move(lost), response->mutable_claim_lost());
+                          return "claim_lost";
+                        },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                    },
+                    std::move(outcome));
+}
+
+Name FillResponse(core::LookupOutcome&& outcome, absl::string_view handler,
+                  v1::LookupResponse* response) {
+  return std::visit(Overloaded{
+                        [&](core::Completed&& completed) -> Name {
+                          const Name name = NameOf(completed);
+                          Fill(std::move(completed), response->mutable_completed());
+                          return name;
+                        },
+                        [&](core::InProgress&& in_progress) -> Name {
+                          Fill(std::move(in_progress), response->mutable_in_progress());
+                          return "in_progress";
+                        },
+                        [&](core::Conflict&& conflict) -> Name {
+                          Fill(std::move(conflict), response->mutable_conflict());
+                          return "conflict";
+                        },
+                        [&](core::InDoubt&& in_doubt) -> Name {
+                          Fill(std::move(in_doubt), response->mutable_in_doubt());
+                          return "in_doubt";
+                        },
+                        [&](core::Expired&& expired) -> Name {
+                          Fill(expired, response->mutable_expired());
+                          return "expired";
+                        },
+                        [&](core::Unclaimed&& unclaimed) -> Name {
+                          Fill(std::move(unclaimed), response->mutable_unclaimed());
+                          return "unclaimed";
+                        },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                    },
+                    std::move(outcome));
+}
+
+v1::Receipt* ReceiptOf(v1::BeginResponse* response) {
+  return response->has_completed() ? response->mutable_completed()->mutable_receipt() : nullptr;
+}
+
+v1::Receipt* ReceiptOf(v1::CompleteResponse* response) {
+  if (response->has_completed()) {
+    return response->mutable_completed()->mutable_receipt();
+  }
+  return response->has_conflict() ? response->mutable_conflict()->mutable_receipt() : nullptr;
+}
+
+v1::Receipt* ReceiptOf(v1::RenewResponse*) { return nullptr; }
+
+}  // namespace once::rpc

@@ -1,0 +1,189 @@
+#include "rpc/server.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/resource_quota.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "once/v1/admin_service.pb.h"
+#include "once/v1/idempotency_service.pb.h"
+#include "rpc/admin_executor.h"
+#include "rpc/admin_handlers.h"
+#include "rpc/guarded_service.h"
+#include "rpc/handler_policy.h"
+#include "rpc/health_service.h"
+#include "rpc/idempotency_handlers.h"
+#include "rpc/status_macros.h"
+#include "rpc/tls.h"
+
+namespace once::rpc {
+namespace {
+
+// Over the limits of the contract, so that the caller sees our error with its limit, not the
+// transport's.
+constexpr size_t kMessageSlackBytes = size_t{512} << 10;
+// Clients may ping every 10 s; a second less allows for clocks and networks.
+constexpr absl::Duration kMinPingInterval = absl::Seconds(9);
+
+const google::protobuf::ServiceDescriptor* Descriptor(const char* name) {
+  // Any message of the file makes sure that its descriptors are linked in.
+  (void)v1::BeginRequest::descriptor();
+  (void)v1::CreateTenantRequest::descriptor();
+  return google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+}
+const google::protobuf::ServiceDescriptor* IdempotencyDescriptor() {
+  return Descriptor("once.v1.IdempotencyService");
+}
+const google::protobuf::ServiceDescriptor* AdminDescriptor() {
+  return Descriptor("once.v1.AdminService");
+}
+
+int Millis(absl::Duration duration) {
+  return static_cast<int>(
+      std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 0, std::numeric_limits<int>::max()));
+}
+
+int Bytes(size_t bytes) {
+  return static_cast<int>(std::min<size_t>(bytes, std::numeric_limits<int>::max()));
+}
+
+// Linking the reflection library switches reflection on for every server of the process; this sets
+// it per server.
+class ReflectionOption final : public grpc::ServerBuilderOption {
+ public:
+  explicit ReflectionOption(bool on) : on_(on) {}
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->erase(
+        std::remove_if(plugins->begin(), plugins->end(),
+                       [](const auto& plugin) { return plugin->name() == "proto_reflection"; }),
+        plugins->end());
+    if (on_) {
+      plugins->push_back(std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+    }
+  }
+
+ private:
+  const bool on_;
+};
+
+// Every limit of the transport, stated.
+void SetTransport(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  const core::Limits& limits = options.limits;
+  const size_t largest =
+      std::max({limits.max_message_bytes, limits.max_content_bytes, limits.max_result_bytes});
+  builder->SetMaxReceiveMessageSize(Bytes(largest + kMessageSlackBytes));
+  // Stored results may be larger than today's limit: they are answered all the same.
+  builder->SetMaxSendMessageSize(-1);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, Bytes(options.max_metadata_bytes));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(options.keepalive_time));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options.keepalive_timeout));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              Millis(kMinPingInterval));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Millis(options.max_connection_age));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                              Millis(options.max_connection_age_grace));
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              Millis(options.handshake_timeout));
+  // Two servers on one port by accident would share its connections.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->SetResourceQuota(grpc::ResourceQuota("once").Resize(options.memory_quota_bytes));
+  builder->SetOption(std::make_unique<ReflectionOption>(options.reflection));
+}
+
+class GrpcServer final : public RpcServer {
+ public:
+  GrpcServer(const ServerOptions& options, const ServerDependencies& dependencies)
+      : limits_(options.limits),
+        policies_(options.in_doubt_handlers),
+        guard_(dependencies.authenticator, dependencies.observer, dependencies.clock),
+        admin_executor_(options.max_admin_queue, dependencies.store, dependencies.clock),
+        idempotency_(IdempotencyDescriptor(), Audience::kTenants,
+                     IdempotencyHandlers(dependencies.pipeline, &limits_, &policies_), &guard_),
+        admin_(AdminDescriptor(), Audience::kAdmins, AdminHandlers(&admin_executor_, &limits_),
+               &guard_),
+        health_({IdempotencyDescriptor()->full_name(), AdminDescriptor()->full_name()}) {}
+
+  ~GrpcServer() override { Shutdown(absl::InfinitePast()); }
+
+  absl::Status Bind(const ServerOptions& options) {
+    auto credentials = grpc::InsecureServerCredentials();
+    if (options.tls.has_value()) {
+      ONCE_ASSIGN_OR_RETURN(credentials, MakeTlsCredentials(*options.tls));
+    }
+    grpc::ServerBuilder builder;
+    SetTransport(options, &builder);
+    bound_ports_.assign(options.listen_addresses.size(), 0);
+    for (size_t i = 0; i < options.listen_addresses.size(); ++i) {
+      builder.AddListeningPort(options.listen_addresses[i], credentials, &bound_ports_[i]);
+    }
+    builder.RegisterService(&idempotency_);
+    builder.RegisterService(&admin_);
+    builder.RegisterService(&health_);
+    server_ = builder.BuildAndStart();
+    return CheckBound(options);
+  }
+
+  const std::vector<int>& bound_ports() const override { return bound_ports_; }
+
+  void SetServing(bool serving) override { health_.SetServing(serving); }
+
+  void Shutdown(absl::Time deadline) override {
+    guard_.StartDraining();
+    health_.Stop();
+    if (server_ != nullptr) {
+      server_->Shutdown(absl::ToChronoTime(deadline));
+      server_->Wait();
+    }
+  }
+
+ private:
+  absl::Status CheckBound(const ServerOptions& options) {
+    for (size_t i = 0; i < bound_ports_.size(); ++i) {
+      const bool unix = absl::StartsWith(options.listen_addresses[i], "unix:");
+      if (bound_ports_[i] == 0) {
+        return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen_addresses[i],
+                                                   ": in use, not ours or no such address"));
+      }
+      bound_ports_[i] = unix ? 0 : bound_ports_[i];
+    }
+    return server_ != nullptr ? absl::OkStatus()
+                              : absl::UnavailableError("gRPC cannot start a server");
+  }
+
+  const core::Limits limits_;
+  const HandlerPolicies policies_;
+  CallGuard guard_;
+  AdminExecutor admin_executor_;
+  GuardedService idempotency_;
+  GuardedService admin_;
+  HealthService health_;
+  std::vector<int> bound_ports_;
+  std::unique_ptr<grpc::Server> server_;  // last: serves all of the above
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
+    const ServerOptions& options, const ServerDependencies& dependencies) {
+  if (options.listen_addresses.empty()) {
+    return absl::InvalidArgumentError("there is no address to listen on");
+  }
+  // Protobuf prints a line for every text that is not UTF-8. Requests are untrusted: that would be
+  // a way to fill the disk, and the caller is told anyway.
+  google::protobuf::SetLogHandler(nullptr);
+  auto server = std::make_unique<GrpcServer>(options, dependencies);
+  ONCE_RETURN_IF_ERROR(server->Bind(options));
+  return server;
+}
+
+}  // namespace once::rpc
