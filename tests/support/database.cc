@@ -149,13 +149,9 @@ void DatabaseServer::ReadEnvironmentFile() {
   if (values_.empty()) Fail("the launcher left no env file");
 }
 
-void DatabaseServer::Stop() {
-  RunCommand(absl::StrCat(Launcher(engine_), " stop ", directory_));
-}
+void DatabaseServer::Stop() { RunCommand(absl::StrCat(Launcher(engine_), " stop ", directory_)); }
 
-void DatabaseServer::Kill() {
-  RunCommand(absl::StrCat(Launcher(engine_), " kill ", directory_));
-}
+void DatabaseServer::Kill() { RunCommand(absl::StrCat(Launcher(engine_), " kill ", directory_)); }
 
 void DatabaseServer::Resume() {
   if (absl::Status status = Launch(""); !status.ok()) Fail(status.message());
@@ -174,8 +170,7 @@ store::HostPort DatabaseServer::address() const {
 }
 
 std::string DatabaseServer::password() const {
-  return std::string(
-      absl::StripAsciiWhitespace(ReadFile(Value("ONCE_TEST_MYSQL_PASSWORD_FILE"))));
+  return std::string(absl::StripAsciiWhitespace(ReadFile(Value("ONCE_TEST_MYSQL_PASSWORD_FILE"))));
 }
 
 store::MysqlOptions DatabaseServer::Options(const std::string& database) const {

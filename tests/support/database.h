@@ -1,8 +1,10 @@
-// Real database servers for tests: one private server for the whole test program, a database of its own for each test.
+// Real database servers for tests: one private server for the whole test program, a database of its
+// own for each test.
 //
-// The servers are started by tests/support/mariadb and tests/support/mysql and stopped when the program ends. Where the
-// program runs under `tests/support/<engine> run DIR -- …`, that server is taken instead, which makes a second run fast.
-// Faults of the harness itself end the program with a message.
+// The servers are started by tests/support/mariadb and tests/support/mysql and stopped when the
+// program ends. Where the program runs under `tests/support/<engine> run DIR -- …`, that server is
+// taken instead, which makes a second run fast. Faults of the harness itself end the program with a
+// message.
 #ifndef ONCE_TESTS_SUPPORT_DATABASE_H_
 #define ONCE_TESTS_SUPPORT_DATABASE_H_
 
@@ -35,7 +37,8 @@ class DatabaseServer {
   // UNAVAILABLE with the reason where the engine cannot be had on this machine.
   static absl::StatusOr<std::unique_ptr<DatabaseServer>> Start(DatabaseEngine engine,
                                                                const Settings& settings);
-  // The program's server, with TLS offered. Ends the program with status 77 (skipped) where the engine cannot be had.
+  // The program's server, with TLS offered. Ends the program with status 77 (skipped) where the
+  // engine cannot be had.
   static DatabaseServer& Shared(DatabaseEngine engine);
 
   ~DatabaseServer();
@@ -73,7 +76,8 @@ class DatabaseServer {
 
 using SqlRow = std::vector<std::optional<std::string>>;
 
-// An empty database, dropped with the object, and an administrator's connection to it. One thread at a time.
+// An empty database, dropped with the object, and an administrator's connection to it. One thread
+// at a time.
 class TestDatabase {
  public:
   explicit TestDatabase(DatabaseServer& server);

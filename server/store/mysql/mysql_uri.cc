@@ -93,10 +93,11 @@ class UriParser {
     HostPort host;
     absl::string_view port;
     if (absl::ConsumePrefix(&text, "[")) {
-      const std::pair<absl::string_view, absl::string_view> parts =
-          absl::StrSplit(text, absl::MaxSplits(']', 1));
-      host.host = std::string(parts.first);
-      port = parts.second;
+      const size_t end = text.find(']');
+      if (end != absl::string_view::npos) {
+        host.host = std::string(text.substr(0, end));
+        port = text.substr(end + 1);
+      }
     } else {
       const size_t colon = text.find(':');
       host.host = std::string(text.substr(0, colon));
