@@ -15,7 +15,6 @@ using testing_support::HasCode;
 using testing_support::HasReason;
 using testing_support::IsOk;
 
-
 const OperationId kOperation{"points.grant", std::string("e\0v", 3)};
 
 TEST(ConvertTest, BeginRequestCarriesEveryField) {

@@ -18,8 +18,8 @@ using testing::Pair;
 using testing::UnorderedElementsAre;
 using testing_support::HasCode;
 
-// Protobuf by hand, from the field numbers of google/rpc/status.proto and error_details.proto, so that this
-// does not share a mistake with the code.
+// Protobuf by hand, from the field numbers of google/rpc/status.proto and error_details.proto, so
+// that this does not share a mistake with the code.
 std::string Field(int number, const std::string& bytes) {
   return std::string(1, static_cast<char>(number << 3 | 2)) +
          std::string(1, static_cast<char>(bytes.size())) + bytes;
@@ -30,12 +30,12 @@ std::string Any(const std::string& type, const std::string& value) {
 }
 
 TEST(ErrorInfoTest, DetailsFromTheWireAreDecoded) {
-  const std::string error_info = Field(1, "INVALID_FIELD") + Field(2, "once") +
-                                 Field(3, Field(1, "limit") + Field(2, "255"));
+  const std::string error_info =
+      Field(1, "INVALID_FIELD") + Field(2, "once") + Field(3, Field(1, "limit") + Field(2, "255"));
   const std::string retry_info = Field(1, std::string("\x08\x02", 2));  // 2 s
   const std::string bad_request = Field(1, Field(1, "event_id") + Field(2, "too long"));
-  const std::string wire = Any("ErrorInfo", error_info) + Any("RetryInfo", retry_info) +
-                           Any("BadRequest", bad_request);
+  const std::string wire =
+      Any("ErrorInfo", error_info) + Any("RetryInfo", retry_info) + Any("BadRequest", bad_request);
 
   const absl::Status status = client_internal::FromWire(3, "event_id is 256 bytes", wire);
 
@@ -58,8 +58,7 @@ TEST(ErrorInfoTest, ReasonOfAnotherDomainIsNotTakenForOurs) {
 
 TEST(ErrorInfoTest, ReasonOfANewerServerKeepsItsName) {
   const std::string error_info = Field(1, "SOMETHING_NEW") + Field(2, "once");
-  const auto info =
-      ErrorInfoOf(client_internal::FromWire(9, "", Any("ErrorInfo", error_info)));
+  const auto info = ErrorInfoOf(client_internal::FromWire(9, "", Any("ErrorInfo", error_info)));
   EXPECT_EQ(info.reason, ErrorReason::kUnknown);
   EXPECT_EQ(info.reason_name, "SOMETHING_NEW");
 }

@@ -111,8 +111,8 @@ TEST_F(RetryLoopTest, TheServersDelayIsRespectedWhereItIsLonger) {
 
 TEST_F(RetryLoopTest, GivesUpWhenTheTimeIsOverAndSaysSo) {
   repeat_last_ = true;
-  const auto result = Run(Context(), {ServerError(absl::StatusCode::kUnavailable,
-                                                  ErrorReason::kStoreUnavailable)});
+  const auto result =
+      Run(Context(), {ServerError(absl::StatusCode::kUnavailable, ErrorReason::kStoreUnavailable)});
   EXPECT_THAT(result, HasCode(absl::StatusCode::kUnavailable));
   EXPECT_THAT(result, HasReason(ErrorReason::kStoreUnavailable));
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("gave up after"));
@@ -157,17 +157,18 @@ TEST_F(RetryLoopTest, CallsThatCreateAreRepeatedOnlyWhereNothingWasStarted) {
               HasCode(absl::StatusCode::kUnavailable));
   EXPECT_THAT(Run(Context(), {absl::DeadlineExceededError("")}, once),
               HasCode(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_THAT(Run(Context(), {ServerError(absl::StatusCode::kUnavailable,
-                                          ErrorReason::kOutcomeUnknown, absl::Seconds(1))},
+  EXPECT_THAT(Run(Context(),
+                  {ServerError(absl::StatusCode::kUnavailable, ErrorReason::kOutcomeUnknown,
+                               absl::Seconds(1))},
                   once),
               HasReason(ErrorReason::kOutcomeUnknown));
-  EXPECT_THAT(Run(Context(), {ServerError(absl::StatusCode::kUnavailable, ErrorReason::kDraining)},
-                  once),
-              IsOk());
-  EXPECT_THAT(Run(Context(), {ServerError(absl::StatusCode::kUnavailable,
-                                          ErrorReason::kStoreUnavailable)},
-                  once),
-              IsOk());
+  EXPECT_THAT(
+      Run(Context(), {ServerError(absl::StatusCode::kUnavailable, ErrorReason::kDraining)}, once),
+      IsOk());
+  EXPECT_THAT(
+      Run(Context(), {ServerError(absl::StatusCode::kUnavailable, ErrorReason::kStoreUnavailable)},
+          once),
+      IsOk());
 }
 
 }  // namespace

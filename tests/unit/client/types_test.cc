@@ -45,8 +45,9 @@ TEST(AttemptIdTest, TextFormReadsBackWithAndWithoutHyphensAndInEitherCase) {
 
 TEST(AttemptIdTest, OtherTextIsRefusedWithoutRepeatingIt) {
   for (const std::string text :
-       {"", "018f0c3e", "018f0c3e-7b2a-7cc1-a2b3-c4d5e6f7081g", "018f0c3e-7b2a-7cc1-a2b3-c4d5e6f708199",
-        "018f0c3e7b2a-7cc1-a2b3-c4d5-e6f70819", "zz8f0c3e7b2a7cc1a2b3c4d5e6f70819"}) {
+       {"", "018f0c3e", "018f0c3e-7b2a-7cc1-a2b3-c4d5e6f7081g",
+        "018f0c3e-7b2a-7cc1-a2b3-c4d5e6f708199", "018f0c3e7b2a-7cc1-a2b3-c4d5-e6f70819",
+        "zz8f0c3e7b2a7cc1a2b3c4d5e6f70819"}) {
     const auto id = AttemptId::Parse(text);
     EXPECT_THAT(id, HasCode(absl::StatusCode::kInvalidArgument)) << text;
   }
