@@ -57,10 +57,11 @@ absl::Status WaitPoller::Look(absl::Span<const core::OperationKey> keys) {
   }
   if (rows->others.size() != keys.size())
     return absl::InternalError("rows of other keys than asked");
-  shared_.observer->OnReadBatch(keys.size(), shared_.timing->Now() - start);
+  const absl::Duration query = shared_.timing->Now() - start;
   for (WriteCall& call : room_->Judge(keys, rows->others, rows->now)) {
     if (!send_(call)) room_->TakeBack(std::move(call));
   }
+  shared_.observer->OnReadBatch(keys.size(), query);
   return absl::OkStatus();
 }
 
