@@ -49,7 +49,8 @@ class SqliteUnderTest final : public StoreUnderTest {
 
   absl::StatusOr<std::vector<SqlRow>> Sql(const std::string& statement) override {
     if (database_ == nullptr) {
-      sqlite3_open_v2(path_.c_str(), &database_, SQLITE_OPEN_READWRITE, nullptr);
+      sqlite3_open_v2(path_.c_str(), &database_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                      nullptr);
       sqlite3_busy_timeout(database_, 10'000);
     }
     sqlite3_stmt* prepared = nullptr;

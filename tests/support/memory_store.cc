@@ -366,6 +366,10 @@ class MemoryControlSession final : public store::ControlSession, private Session
   using SessionBase::SessionBase;
 
   absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name) override {
+    if (absl::Status status = CheckWidth("name", std::string(name), core::kMaxTenantNameBytes);
+        !status.ok()) {
+      return status;
+    }
     return Run<store::TenantRow>([&](Control& tables, DbTime now) {
       if (tables.tenants.contains(std::string(name))) {
         return absl::StatusOr<store::TenantRow>(absl::AlreadyExistsError("tenant exists"));
@@ -449,6 +453,10 @@ class MemoryControlSession final : public store::ControlSession, private Session
 
   absl::StatusOr<core::HandlerId> InternHandler(core::TenantId tenant, absl::string_view name,
                                                 bool create) override {
+    if (absl::Status status = CheckWidth("name", std::string(name), core::kMaxHandlerBytes);
+        !status.ok()) {
+      return status;
+    }
     return Run<core::HandlerId>([&](Control& tables, DbTime) -> absl::StatusOr<core::HandlerId> {
       const std::pair<uint32_t, std::string> key(tenant.value, name);
       const auto found = tables.handlers.find(key);
@@ -473,6 +481,8 @@ class MemoryControlSession final : public store::ControlSession, private Session
   static absl::StatusOr<store::CredentialRow> Insert(Control& tables, store::CredentialRow row,
                                                      std::optional<absl::Duration> ttl,
                                                      DbTime now) {
+    absl::Status status = CheckWidth("description", row.description, core::kMaxDescriptionBytes);
+    if (!status.ok()) return status;
     row.tenant_name.clear();
     for (const auto& [name, tenant] : tables.tenants) {
       if (tenant.id == row.tenant) row.tenant_name = name;
