@@ -1,0 +1,74 @@
+#include "app/call_log.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace once::app {
+namespace {
+
+// A caller's mistake is his to look after; what the server could not do is ours.
+LogLevel LevelOf(absl::StatusCode code) {
+  if (code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
+      code == absl::StatusCode::kDataLoss) {
+    return LogLevel::kError;
+  }
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
+    return LogLevel::kWarn;
+  }
+  return LogLevel::kInfo;
+}
+
+void AddText(LogFields& fields, const char* name, const std::string& value) {
+  if (!value.empty()) fields[name] = value;
+}
+
+LogFields FieldsOf(const rpc::CallRecord& record) {
+  LogFields fields = {{"method", record.method}, {"outcome", record.outcome}};
+  if (record.code != absl::StatusCode::kOk) fields["code"] = absl::StatusCodeToString(record.code);
+  fields["latency_ms"] = static_cast<double>(absl::ToInt64Microseconds(record.latency)) / 1000;
+  AddText(fields, "tenant", record.tenant);
+  AddText(fields, "credential", record.credential_id);
+  AddText(fields, "handler", record.handler);
+  AddText(fields, "event_id", record.event_id);
+  if (record.event_id_bytes > 0) fields["event_id_bytes"] = record.event_id_bytes;
+  AddText(fields, "attempt_id", record.attempt_id);
+  if (record.fence != 0) fields["fence"] = record.fence;
+  AddText(fields, "trace_id", record.trace_id);
+  AddText(fields, "peer", record.peer);
+  AddText(fields, "subject", record.subject);
+  if (record.items > 0) {
+    fields["items"] = record.items;
+    LogFields outcomes = LogFields::object();
+    for (const auto& [outcome, count] : record.item_outcomes)
+      outcomes[std::string(outcome)] = count;
+    fields["item_outcomes"] = std::move(outcomes);
+  }
+  if (record.cancelled) fields["cancelled"] = true;
+  AddText(fields, "error", record.message);
+  return fields;
+}
+
+bool Wanted(LogCalls which, const rpc::CallRecord& record) {
+  switch (which) {
+    case LogCalls::kAll:
+      return true;
+    case LogCalls::kProblems:
+      return record.code != absl::StatusCode::kOk;
+    case LogCalls::kNone:
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void CallLog::OnCall(const rpc::CallRecord& record) {
+  metrics_->CallEnded(record);
+  const LogLevel level = LevelOf(record.code);
+  if (Wanted(which_, record) && log_->Enabled(level)) log_->Write(level, "call", FieldsOf(record));
+}
+
+}  // namespace once::app
