@@ -19,6 +19,8 @@ std::shared_ptr<PendingReply> PendingOf(const ReadCall& call) { return call.repl
 
 void AnswerNotFound(WriteCall& call) {
   struct Visitor {
+    const store::Command& command;
+
     void operator()(const std::shared_ptr<Reply<core::BeginOutcome>>& reply) const {
       // A Begin makes its handler; a store that says otherwise is broken.
       reply->Fail(StoreRefusedError());
@@ -26,14 +28,16 @@ void AnswerNotFound(WriteCall& call) {
     void operator()(const std::shared_ptr<Reply<core::CompleteOutcome>>& reply) const {
       reply->Answer(core::CompleteOutcome(core::NotFound{}));
     }
+    // To forget what is not there is done already.
     void operator()(const std::shared_ptr<Reply<core::AbandonOutcome>>& reply) const {
-      reply->Answer(core::AbandonOutcome(core::NotFound{}));
+      const auto& abandon = std::get<store::AbandonCommand>(command);
+      reply->Answer(core::DecideAbandon(nullptr, abandon.request, core::DbTime{}).outcome);
     }
     void operator()(const std::shared_ptr<Reply<core::RenewOutcome>>& reply) const {
       reply->Answer(core::RenewOutcome(core::NotFound{}));
     }
   };
-  std::visit(Visitor{}, call.reply);
+  std::visit(Visitor{call.command}, call.reply);
 }
 
 absl::Status OverloadedError(absl::string_view what, size_t limit) {
@@ -45,7 +49,7 @@ absl::Status OverloadedError(absl::string_view what, size_t limit) {
 absl::Status TenantWaitersError(size_t limit) {
   return MakeError(ErrorReason::kQuotaExceeded,
                    absl::StrCat("too many calls of this tenant are waiting (limit ", limit, ")"),
-                   {{"full", "waiting calls"}, {"limit", absl::StrCat(limit)}});
+                   {{"quota", "waiting calls"}, {"limit", absl::StrCat(limit)}});
 }
 
 absl::Status DrainingError() {

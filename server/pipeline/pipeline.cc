@@ -141,9 +141,10 @@ class PipelineImpl final : public Pipeline {
       worker.Close();
       worker.FailQueued(DrainingError());
     });
-    for (auto& committer : committers_) committer->FailInFlight(UnknownOutcomeError());
-    for (auto& reader : readers_) reader->FailInFlight(DrainingError());
+    // Committers last: an answer that only lacks its body is not unknown.
     bodies_.FailInFlight(DrainingError());
+    for (auto& reader : readers_) reader->FailInFlight(DrainingError());
+    for (auto& committer : committers_) committer->FailInFlight(UnknownOutcomeError());
     gauge_.WaitIdle(timing_, absl::InfiniteFuture());
   }
 

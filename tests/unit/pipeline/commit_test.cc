@@ -49,6 +49,7 @@ TEST_F(CommitTest, AnswersComeFromCommittedRows) {
 TEST_F(CommitTest, UnknownHandlerIsNotFoundAndNotCreated) {
   EXPECT_NE(h_.Complete(MakeComplete("e", {}, "x")).GetIf<core::NotFound>(), nullptr);
   EXPECT_NE(h_.Abandon(MakeAbandon("e", {})).GetIf<core::NotFound>(), nullptr);
+  EXPECT_NE(h_.Abandon(MakeAbandon("e", {}, /*forget=*/true)).GetIf<core::Abandoned>(), nullptr);
   EXPECT_NE(h_.Renew(MakeRenew("e", {}, absl::Seconds(1))).GetIf<core::NotFound>(), nullptr);
   EXPECT_NE(h_.Lookup(MakeLookup("e")).GetIf<core::NotFound>(), nullptr);
   auto control = h_.store().OpenControlSession();

@@ -152,6 +152,7 @@ TEST_F(FaultTest, DeadlineAfterAnUnknownCommitIsUnknownNotExceeded) {
   BeginCall call = MakeBegin("e", "a");
   call.info.deadline = h_.timing.Now() + absl::Milliseconds(200);
   const auto begin = h_.Begin(std::move(call));
+  ASSERT_TRUE(h_.observer.WaitFor([&] { return h_.observer.retries("unknown") > 0; }));
   ASSERT_TRUE(h_.RunUntil([&] { return begin.given(); }));
   EXPECT_EQ(begin.Reason(), ErrorReason::kOutcomeUnknown);
 }
@@ -186,6 +187,7 @@ TEST_F(FaultTest, DeadlineDuringAStormIsExceededAndNothingIsWritten) {
   call.info.deadline = h_.timing.Now() + absl::Milliseconds(300);
   const auto hasty = h_.Begin(std::move(call));
   const auto patient = h_.Begin("f", "a");
+  ASSERT_TRUE(h_.observer.WaitFor([&] { return h_.observer.retries("aborted") > 0; }));
   ASSERT_TRUE(h_.RunUntil([&] { return hasty.given(); }));
   EXPECT_EQ(hasty.Reason(), ErrorReason::kDeadlineExceeded);
   h_.faults().Clear();

@@ -3,11 +3,13 @@
 #define ONCE_TESTS_UNIT_PIPELINE_MANUAL_TIMING_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <list>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "pipeline/timing.h"
 
@@ -45,27 +47,25 @@ class ManualTiming final : public Timing {
     MoveTo(to);
   }
 
-  // Moves to the time that the next sleeper waits for. Gives up, false, after a moment without one.
-  bool Step() {
+  // Moves to the time that the next sleeper waits for, once all of `threads` sleep (those that hang elsewhere are given up
+  // after a moment). False where nobody waits for a time.
+  bool Step(size_t threads) {
     absl::Time to = absl::InfiniteFuture();
     {
       absl::MutexLock lock(&mutex_);
-      if (Next() == absl::InfiniteFuture()) slept_.WaitWithTimeout(&mutex_, absl::Milliseconds(1));
+      const absl::Time give_up = absl::Now() + absl::Milliseconds(20);
+      // Twice in a row, because a thread that was just signalled still looks asleep.
+      for (int calm = 0; calm < 2; ++calm) {
+        while (sleepers_.size() < threads && absl::Now() < give_up) {
+          slept_.WaitWithDeadline(&mutex_, give_up);
+          calm = 0;
+        }
+        changed_.WaitWithTimeout(&mutex_, absl::Microseconds(100));
+      }
       to = Next();
     }
     if (to == absl::InfiniteFuture()) return false;
     MoveTo(to);
-    return true;
-  }
-
-  // Blocks until a thread waits for `until` exactly; false after ten seconds.
-  bool WaitForSleeper(absl::Time until) {
-    const absl::Time give_up = absl::Now() + absl::Seconds(10);
-    absl::MutexLock lock(&mutex_);
-    while (std::none_of(sleepers_.begin(), sleepers_.end(),
-                        [until](const Sleeper& s) { return s.until == until; })) {
-      if (slept_.WaitWithDeadline(&mutex_, give_up)) return false;
-    }
     return true;
   }
 
@@ -99,6 +99,7 @@ class ManualTiming final : public Timing {
 
   mutable absl::Mutex mutex_;
   absl::CondVar slept_;
+  absl::CondVar changed_;  // never signalled: a pause without the lock
   absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::FromUnixSeconds(1'700'000'000);
   std::list<Sleeper> sleepers_ ABSL_GUARDED_BY(mutex_);
 };
