@@ -17,6 +17,7 @@ using core::OperationRow;
 
 // One key of the batch and its row: as read, and as the commands decided so far leave it.
 struct KeyState {
+  int64_t commands = 0;
   int64_t begins = 0;
   std::optional<OperationRow> before;
   std::optional<OperationRow> now;
@@ -49,6 +50,7 @@ Plan MakePlan(absl::Span<const Command> commands) {
   std::map<OperationKey, const BeginCommand*> first_begin;
   for (const Command& command : commands) {
     KeyState& state = plan.keys[KeyOf(command)];
+    ++state.commands;
     if (const auto* begin = std::get_if<BeginCommand>(&command)) {
       ++state.begins;
       first_begin.emplace(begin->key, begin);
@@ -63,6 +65,17 @@ Plan MakePlan(absl::Span<const Command> commands) {
     plan.inserts.back().deliveries = state.begins;
   }
   return plan;
+}
+
+// A Begin beside another command would insert the row that the other one has to miss, or find none
+// after a forget.
+absl::Status CheckSharedKeys(const Plan& plan) {
+  for (const auto& [key, state] : plan.keys) {
+    if (state.commands > 1 && state.begins != state.commands) {
+      return absl::InternalError("only Begins may share their key in a batch");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TakeRows(RowSet rows, Plan& plan) {
@@ -271,6 +284,7 @@ absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
                                                  absl::Span<const Command> commands,
                                                  bool repeated) {
   Plan plan = MakePlan(commands);
+  if (absl::Status status = CheckSharedKeys(plan); !status.ok()) return status;
   absl::StatusOr<RowSet> rows = session.TouchAndRead(plan.inserts, plan.others);
   if (!rows.ok()) return rows.status();
   const core::DbTime now = rows->now;

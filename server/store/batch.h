@@ -57,8 +57,9 @@ core::OperationKey& MutableKeyOf(Command& command);
 
 // Runs `commands` in one transaction and returns their answers in order, all durable. On error
 // nothing was committed, but for UNKNOWN (see store.h); the transaction is rolled back. `repeated`
-// says that an earlier run of the same batch ended in UNKNOWN. Commands on one key are decided in
-// order. Receipts with large bodies come back without `result`.
+// says that an earlier run of the same batch ended in UNKNOWN. Begins may share a key and are
+// decided in order; any other command has its key alone (INTERNAL otherwise). Receipts with large
+// bodies come back without `result`.
 absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
                                              absl::Span<const Command> commands, bool repeated);
 

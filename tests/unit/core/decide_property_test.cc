@@ -39,7 +39,7 @@ rc::Gen<Step> AnyStep() {
       rc::gen::set(&Step::kind, rc::gen::weightedElement<int>(
                                     {{10, 0}, {10, 1}, {6, 4}, {5, 5}, {5, 6}, {4, 7}, {1, 8}})),
       rc::gen::set(&Step::attempt, rc::gen::inRange(0, 4)),
-      rc::gen::set(&Step::content, rc::gen::weightedElement<int>({{9, 0}, {1, 1}})),
+      rc::gen::set(&Step::content, rc::gen::weightedElement<int>({{9, 0}, {1, 1}, {1, 2}})),
       rc::gen::set(&Step::claim, rc::gen::weightedElement<int>({{8, 0}, {2, 1}, {1, 2}})),
       rc::gen::set(&Step::result, rc::gen::inRange(0, 2)),
       rc::gen::set(&Step::in_doubt, rc::gen::weightedElement<bool>({{3, false}, {1, true}})),
@@ -56,9 +56,11 @@ AttemptId AttemptOf(int number) {
   return attempt;
 }
 
+// 2 has the bytes of 0 in another scheme.
 Digest DigestOf(int content) {
   Digest digest;
-  digest.sha256.fill(static_cast<uint8_t>(content + 1));
+  digest.scheme = content == 2 ? DigestScheme::kJsonJcsSha256 : DigestScheme::kRawSha256;
+  digest.sha256.fill(static_cast<uint8_t>(content % 2 + 1));
   return digest;
 }
 
@@ -385,7 +387,7 @@ class Simulation {
       const LookupOutcome plain = DecideLookup(Row(), {.digest = {}, .on_lapse = policy}, now_);
       RC_ASSERT(std::holds_alternative<NotFound>(plain) == !operation_.has_value());
       RC_ASSERT(!std::holds_alternative<Conflict>(plain));
-      for (int content = 0; content < 2; ++content) {
+      for (int content = 0; content < 3; ++content) {
         const LookupOutcome told =
             DecideLookup(Row(), {.digest = DigestOf(content), .on_lapse = policy}, now_);
         const bool differs = operation_.has_value() && operation_->digest != DigestOf(content);
