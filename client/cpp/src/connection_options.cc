@@ -12,11 +12,8 @@
 #include "absl/synchronization/mutex.h"
 #include "grpc_stub.h"
 
-namespace once::client_internal {
+namespace once {
 namespace {
-
-// What the server's keepalive enforcement allows.
-constexpr absl::Duration kMinKeepalive = absl::Seconds(10);
 
 // "dns:///host:1", "ipv4:1.2.3.4:1", "[::1]:1", "host" → the host.
 std::string HostOf(absl::string_view target) {
@@ -38,6 +35,22 @@ bool IsLoopbackHost(const std::string& host) {
   if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
   return host == "localhost";
 }
+
+}  // namespace
+
+bool IsLoopbackEndpoint(absl::string_view endpoint) {
+  if (absl::StartsWith(endpoint, "unix:") || absl::StartsWith(endpoint, "unix-abstract:"))
+    return true;
+  // Several addresses in one endpoint: all of them count, so none is let through.
+  if (absl::StrContains(endpoint, ",")) return false;
+  return IsLoopbackHost(HostOf(endpoint));
+}
+
+namespace client_internal {
+namespace {
+
+// What the server's keepalive enforcement allows.
+constexpr absl::Duration kMinKeepalive = absl::Seconds(10);
 
 std::function<uint64_t()> MakeRandom() {
   struct State {
@@ -72,19 +85,12 @@ void CheckPolicies(const ConnectionOptions& options, std::vector<std::string>& p
 
 }  // namespace
 
-bool IsLoopback(absl::string_view target) {
-  if (absl::StartsWith(target, "unix:") || absl::StartsWith(target, "unix-abstract:")) return true;
-  // Several addresses in one target: all of them count, so none is let through.
-  if (absl::StrContains(target, ",")) return false;
-  return IsLoopbackHost(HostOf(target));
-}
-
 absl::Status CheckOptions(const ConnectionOptions& options) {
   std::vector<std::string> problems;
   if (options.endpoints.empty()) problems.push_back("endpoints is empty");
   for (const std::string& endpoint : options.endpoints) {
     if (endpoint.empty()) problems.push_back("an endpoint is empty");
-    if (options.transport == Transport::kPlaintextLoopback && !IsLoopback(endpoint)) {
+    if (options.transport == Transport::kPlaintextLoopback && !IsLoopbackEndpoint(endpoint)) {
       problems.push_back(absl::StrCat("endpoint ", endpoint,
                                       " is not on this machine: it needs TLS, or kPlaintext to "
                                       "send the credential unencrypted"));
@@ -119,4 +125,5 @@ RetryContext ContextFor(const ConnectionOptions& connection, const CallOptions& 
           connection.clock, connection.random, call.traceparent};
 }
 
-}  // namespace once::client_internal
+}  // namespace client_internal
+}  // namespace once

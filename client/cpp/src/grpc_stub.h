@@ -5,15 +5,11 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "once/options.h"
 #include "retry_loop.h"
 #include "stub.h"
 
 namespace once::client_internal {
-
-// True for a gRPC target that does not leave this machine.
-bool IsLoopback(absl::string_view target);
 
 // INVALID_ARGUMENT: lists every problem.
 absl::Status CheckOptions(const ConnectionOptions& options);

@@ -258,17 +258,16 @@ TEST(ConnectionOptionsTest, ListsAllProblemsAtOnce) {
 }
 
 TEST(ConnectionOptionsTest, LoopbackIsDecidedByAddressAndNotByTheLookOfAName) {
-  using client_internal::IsLoopback;
   for (const char* target : {"127.0.0.1:7447", "127.9.9.9:1", "localhost:7447", "[::1]:7447",
                              "ipv4:127.0.0.1:7447", "ipv6:[::1]:7447", "dns:///localhost:7447",
                              "dns:localhost:7447", "unix:/run/x", "unix:///run/x"}) {
-    EXPECT_TRUE(IsLoopback(target)) << target;
+    EXPECT_TRUE(IsLoopbackEndpoint(target)) << target;
   }
   for (const char* target :
        {"127.0.0.1.evil.example:1", "localhost.evil.example:1", "10.0.0.1:1", "[::2]:1",
         "0.0.0.0:1", "dns:///once:7447", "dns://127.0.0.1/once:7447", "ipv4:127.0.0.1:1,10.0.0.1:1",
         "", "::1x"}) {
-    EXPECT_FALSE(IsLoopback(target)) << target;
+    EXPECT_FALSE(IsLoopbackEndpoint(target)) << target;
   }
 }
 

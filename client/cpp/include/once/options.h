@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace once {
@@ -52,6 +53,10 @@ enum class Transport {
   // that encrypt by themselves (a service mesh).
   kPlaintext,
 };
+
+// True for an endpoint that kPlaintextLoopback accepts, by the look of its address: no name is
+// looked up.
+bool IsLoopbackEndpoint(absl::string_view endpoint);
 
 // PEM files, read when the connection is made.
 struct TlsOptions {

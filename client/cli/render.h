@@ -1,0 +1,43 @@
+// What oncectl prints: for people, or as JSON for programs. Pure functions.
+//
+// JSON names follow the protocol's; times are RFC 3339, durations seconds with a fraction, event
+// ids as the command line takes them; a result is text where it is UTF-8 and base64
+// (`result_base64`) where it is not.
+#ifndef ONCE_CLIENT_CLI_RENDER_H_
+#define ONCE_CLIENT_CLI_RENDER_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "once/admin.h"
+#include "once/outcomes.h"
+
+namespace once::cli {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const BeginOutcome& outcome);
+Json ToJson(const CompleteOutcome& outcome);
+Json ToJson(const AbandonOutcome& outcome);
+Json ToJson(const RenewOutcome& outcome);
+Json ToJson(const LookupOutcome& outcome);
+Json ToJson(const Tenant& tenant);
+Json ToJson(const Credential& credential);
+Json ErrorToJson(const absl::Status& status);
+
+// One line.
+std::string JsonText(const Json& json);
+
+// Indented "name: value" lines from the JSON form, so that both say the same. An "outcome" comes
+// first, by itself. Bytes that would steer a terminal are escaped.
+std::string HumanText(const Json& json);
+
+// Aligned columns.
+std::string TenantTable(const std::vector<Tenant>& tenants);
+std::string CredentialTable(const std::vector<Credential>& credentials);
+
+}  // namespace once::cli
+
+#endif  // ONCE_CLIENT_CLI_RENDER_H_
