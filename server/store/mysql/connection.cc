@@ -15,6 +15,7 @@
 
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
+#include "store/mysql/tls_offer.h"
 
 namespace once::store::mysql {
 namespace {
@@ -58,9 +59,6 @@ void AddTls(const MysqlTls& tls, sql::ConnectOptionsMap& properties) {
     case MysqlTlsMode::kDisabled:
       return;
     case MysqlTlsMode::kRequired:
-      break;
-    case MysqlTlsMode::kVerifyCa:
-      add_path("sslCA", tls.ca);
       break;
     case MysqlTlsMode::kVerifyIdentity:
       add_path("sslCA", tls.ca);
@@ -125,6 +123,11 @@ bool IsOn(absl::string_view value) { return value != "0" && value != "OFF"; }
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const MysqlOptions& options,
                                                              const HostPort& host) {
+  if (options.tls.mode == MysqlTlsMode::kRequired) {
+    if (absl::Status status = CheckServerOffersTls(host, options.connect_timeout); !status.ok()) {
+      return status;
+    }
+  }
   try {
     InitialiseThread();
     sql::ConnectOptionsMap properties = PropertiesFor(options, host);

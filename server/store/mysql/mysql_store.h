@@ -40,17 +40,19 @@ struct HostPort {
 // "host:port", "[::1]:port".
 std::string ToString(const HostPort& host);
 
+// There is no mode that verifies the certificate but not the name in it: the client library would
+// go on without TLS for a man in the middle who offers none (see tls_offer.h).
 enum class MysqlTlsMode : uint8_t {
   kDisabled,
-  kRequired,        // encrypted, to anybody: no defence against a man in the middle
-  kVerifyCa,        // the certificate has to be signed by `ca`
-  kVerifyIdentity,  // and to be made out for the host's name or address; without `ca` the system's
-                    // authorities count
+  kRequired,  // encrypted, to anybody: a defence against those who listen, not against a man in the
+              // middle
+  kVerifyIdentity,  // the certificate has to be made out for the host's name or address
 };
 
 struct MysqlTls {
   MysqlTlsMode mode = MysqlTlsMode::kDisabled;
-  // Paths of PEM files. `cert` and `key` only where the server asks for a client certificate.
+  // Paths of PEM files. Without `ca` the system's authorities count. `cert` and `key` only where
+  // the server asks for a client certificate.
   std::string ca;
   std::string cert;
   std::string key;
@@ -83,7 +85,7 @@ struct MysqlOptions {
 
 // mysql://user@host1:3306,host2:3306/database?tls=verify-identity&tls-ca=/path
 //
-// Parameters: tls (disabled, required, verify-ca, verify-identity), tls-ca, tls-cert, tls-key,
+// Parameters: tls (disabled, required, verify-identity), tls-ca, tls-cert, tls-key,
 // server-public-key. User and parameters may be percent-encoded. INVALID_ARGUMENT lists what is
 // wrong; a password in the URI is refused and not echoed.
 absl::StatusOr<MysqlOptions> ParseMysqlUri(absl::string_view uri);

@@ -175,12 +175,13 @@ class UriParser {
     } else if (value == "required") {
       options_.tls.mode = MysqlTlsMode::kRequired;
     } else if (value == "verify-ca") {
-      options_.tls.mode = MysqlTlsMode::kVerifyCa;
+      Fault(
+          "tls=verify-ca is not offered, since the client library cannot insist on it; say "
+          "verify-identity");
     } else if (value == "verify-identity") {
       options_.tls.mode = MysqlTlsMode::kVerifyIdentity;
     } else {
-      Fault(absl::StrCat("tls=", value,
-                         " is none of disabled, required, verify-ca, verify-identity"));
+      Fault(absl::StrCat("tls=", value, " is none of disabled, required, verify-identity"));
     }
   }
 
@@ -190,14 +191,12 @@ class UriParser {
     const bool has_files = !tls.ca.empty() || !tls.cert.empty() || !tls.key.empty();
     if (has_files && !tls_named_) {
       tls.mode = MysqlTlsMode::kVerifyIdentity;
-      if (tls.ca.empty())
-        Fault("tls-cert and tls-key need tls=required, verify-ca or verify-identity");
+      if (tls.ca.empty()) Fault("tls-cert and tls-key need tls=required or verify-identity");
     }
     if (has_files && tls.mode == MysqlTlsMode::kDisabled)
       Fault("tls=disabled, but TLS files are named");
-    if (tls.mode == MysqlTlsMode::kVerifyCa && tls.ca.empty()) Fault("tls=verify-ca needs tls-ca");
     if (tls.mode == MysqlTlsMode::kRequired && !tls.ca.empty()) {
-      Fault("tls=required verifies nothing; with tls-ca say verify-ca or verify-identity");
+      Fault("tls=required verifies nothing; with tls-ca say verify-identity");
     }
     if (tls.cert.empty() != tls.key.empty()) Fault("tls-cert and tls-key go together");
   }

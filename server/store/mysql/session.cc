@@ -171,14 +171,7 @@ absl::StatusOr<Session> SessionOpener::Open(SessionUse use) {
 absl::StatusOr<Session> SessionOpener::OpenOn(size_t host, SessionUse use) const {
   absl::StatusOr<std::unique_ptr<Connection>> connection =
       Connection::Open(options_, hosts_.host(host));
-  if (!connection.ok()) {
-    if (absl::StrContains(connection.status().message(), "error 1049 ")) {
-      return absl::FailedPreconditionError(absl::StrCat(connection.status().message(),
-                                                        "; create it first: CREATE DATABASE `",
-                                                        options_.database, "`"));
-    }
-    return connection.status();
-  }
+  if (!connection.ok()) return WithAdvice(connection.status());
   Session session;
   session.connection = *std::move(connection);
   session.host = host;
@@ -188,6 +181,19 @@ absl::StatusOr<Session> SessionOpener::OpenOn(size_t host, SessionUse use) const
                         absl::StrCat(ToString(hosts_.host(host)), ": ", status.message()));
   }
   return session;
+}
+
+absl::Status SessionOpener::WithAdvice(const absl::Status& status) const {
+  const absl::string_view message = status.message();
+  if (absl::StrContains(message, "error 1049 ")) {
+    return absl::Status(status.code(), absl::StrCat(message, "; create it first: CREATE DATABASE `",
+                                                    options_.database, "`"));
+  }
+  if (absl::StrContains(message, "error 1045 ") && options_.tls.mode == MysqlTlsMode::kDisabled) {
+    return absl::Status(status.code(),
+                        absl::StrCat(message, "; MariaDB also says so where it insists on TLS"));
+  }
+  return status;
 }
 
 absl::Status SessionOpener::ApplySettings(SessionUse use, Session& session) const {

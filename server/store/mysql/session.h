@@ -86,6 +86,8 @@ class SessionOpener {
 
  private:
   absl::StatusOr<Session> OpenOn(size_t host, SessionUse use) const;
+  // A failed login with what the operator may do about it.
+  absl::Status WithAdvice(const absl::Status& status) const;
   absl::Status ApplySettings(SessionUse use, Session& session) const;
   absl::Status CheckHost(SessionUse use, Session& session) const;
   absl::Status CheckEncrypted(Connection& connection) const;

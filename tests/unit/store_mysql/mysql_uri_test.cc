@@ -63,7 +63,7 @@ TEST(MysqlUri, ListsAllFaultsAtOnce) {
 TEST(MysqlUri, RefusesWhatWouldSilentlyDoNothing) {
   RefusalOf("mysql://o@db/d?tls=disabled&tls-ca=/ca");
   RefusalOf("mysql://o@db/d?tls=required&tls-ca=/ca");
-  RefusalOf("mysql://o@db/d?tls=verify-ca");
+  RefusalOf("mysql://o@db/d?tls=verify-ca&tls-ca=/ca");
   RefusalOf("mysql://o@db/d?tls=required&tls-cert=/c");
   RefusalOf("mysql://o@db/d?tls-cert=/c&tls-key=/k");
 }
