@@ -82,8 +82,8 @@ def deliveries(facts: list[dict], rng: random.Random) -> list[dict]:
         for _ in range(rng.choice([0, 0, 1, 2])):  # a lost acknowledgement, a dead letter, a compensation, a replay
             later = {**fact, "body": respelled(fact["body"], rng), "source": rng.choice([2, 3, 4, 5]), "kill": None}
             plan.append((position + rng.randrange(1, 200), later))
-        if rng.random() < 0.1:
-            plan.append((position + rng.randrange(50), {**fact, "body": tampered(fact["body"]), "source": 2, "tampered": True}))
+        if rng.random() < 0.1:  # well after the genuine one, or it would be the first to claim
+            plan.append((position + 20 + rng.randrange(50), {**fact, "body": tampered(fact["body"]), "source": 2, "tampered": True}))
     plan.sort(key=lambda entry: entry[0])
     return [{**delivery, "number": number} for number, (_, delivery) in enumerate(plan)]
 
@@ -266,7 +266,6 @@ def report(facts: list[dict], plan: list[dict], done: list[tuple], kills: int, l
         if receipt:
             receipts[delivery["id"]].add(hashlib.sha256(receipt).hexdigest())
     wrongly_decided = [d["number"] for d, outcome, _ in done if bool(d.get("tampered")) != (outcome == "conflict")]
-    # A tampered copy that came before the genuine one would be the first to claim; the plan never does that.
     ledger = open_ledger(ledger_path)
     actual = {name: (points, entries) for name, points, entries in ledger.execute("SELECT name, points, entries FROM account")}
     expected = expected_ledger(facts)
