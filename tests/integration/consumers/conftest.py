@@ -1,0 +1,121 @@
+"""Fixtures for the consumers in other languages: one server and one program per language for the whole session, a tenant per test."""
+
+import itertools
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import driving
+from support import onced as onced_program
+from support.caller import Caller
+from support.onced import Onced
+
+# Handlers of these names must not run again silently.
+IN_DOUBT_HANDLERS = "payment.*"
+
+
+@pytest.fixture(scope="session")
+def shared_store(database_server) -> list[str]:
+    """Flags that name the database of the shared server."""
+    return database_server.flags(database_server.new_database())
+
+
+@pytest.fixture(scope="session")
+def admin_token(shared_store) -> str:
+    assert onced_program.run("migrate", *shared_store).returncode == 0
+    made = onced_program.run("bootstrap", *shared_store)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def server(shared_store, admin_token, tmp_path_factory):
+    server = Onced(tmp_path_factory.mktemp("server"), *shared_store, f"--in-doubt-handlers={IN_DOUBT_HANDLERS}")
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def admin(server, admin_token):
+    caller = Caller(server.address, admin_token)
+    yield caller
+    caller.close()
+
+
+@pytest.fixture(scope="session")
+def commands() -> dict[str, list[str]]:
+    """How the program of each language is started."""
+    made = {"python": driving.python_command()}
+    try:
+        made["node"] = driving.node_command()
+    except driving.NodeUnavailable as why:
+        print(f"SKIPPED: no Node consumer: {why}")
+        made["node"] = str(why)
+    return made
+
+
+@pytest.fixture
+def start_program(commands, tmp_path):
+    """start_program(language) → Program that the test may kill."""
+    programs = []
+
+    def start_one(language: str) -> driving.Program:
+        if isinstance(commands[language], str):
+            pytest.skip(commands[language])
+        program = driving.Program(language, commands[language], tmp_path / f"{language}-{len(programs)}.log")
+        programs.append(program)
+        return program
+
+    yield start_one
+    for program in programs:
+        program.stop()
+
+
+@pytest.fixture(scope="session")
+def programs(commands, tmp_path_factory):
+    """A program per language, for all tests."""
+    running = {}
+
+    def program(language: str) -> driving.Program:
+        if isinstance(commands[language], str):
+            pytest.skip(commands[language])
+        if language not in running:
+            running[language] = driving.Program(language, commands[language], tmp_path_factory.mktemp("programs") / f"{language}.log")
+        return running[language]
+
+    yield program
+    for one in running.values():
+        one.stop()
+
+
+tenant_names = (f"tenant-{number}" for number in itertools.count(1))
+
+
+@pytest.fixture
+def token(admin):
+    """token(role=…, patterns=…) → credential of this test's own tenant."""
+    tenant = next(tenant_names)
+    admin.create_tenant(tenant)
+    return lambda **fields: admin.create_credential(tenant, **fields).token
+
+
+@pytest.fixture
+def consumer(server, programs, token):
+    """consumer(language, …) → a consumer of this test's tenant at the shared server."""
+    return lambda language, **options: programs(language).connect(server.address, options.pop("token", None) or token(), **options)
+
+
+@pytest.fixture(params=["python", "node"])
+def one(request, consumer):
+    """A consumer, in every language in turn."""
+    return consumer(request.param, name="one", handler_version="1.0")
+
+
+@pytest.fixture(params=[("python", "node"), ("node", "python")], ids=["python-node", "node-python"])
+def pair(request, consumer):
+    """Two consumers of one tenant at the same server, each in a language of its own; every language in either role."""
+    first, second = request.param
+    return consumer(first, name="first"), consumer(second, name="second")
