@@ -7,11 +7,13 @@
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "once/v1/admin_service.pb.h"
 #include "once/v1/idempotency_service.pb.h"
 #include "rpc/admin_executor.h"
@@ -22,6 +24,7 @@
 #include "rpc/idempotency_handlers.h"
 #include "rpc/status_macros.h"
 #include "rpc/tls.h"
+#include "rpc/transport_log.h"
 
 namespace once::rpc {
 namespace {
@@ -31,6 +34,8 @@ namespace {
 constexpr size_t kMessageSlackBytes = size_t{512} << 10;
 // Clients may ping every 10 s; a second less allows for clocks and networks.
 constexpr absl::Duration kMinPingInterval = absl::Seconds(9);
+// More than a request needs from a caller's send to our guard.
+constexpr absl::Duration kDrainingLinger = absl::Milliseconds(200);
 
 const google::protobuf::ServiceDescriptor* Descriptor(const char* name) {
   // Any message of the file makes sure that its descriptors are linked in.
@@ -61,10 +66,11 @@ class ReflectionOption final : public grpc::ServerBuilderOption {
   explicit ReflectionOption(bool on) : on_(on) {}
   void UpdateArguments(grpc::ChannelArguments*) override {}
   void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->erase(
-        std::remove_if(plugins->begin(), plugins->end(),
-                       [](const auto& plugin) { return plugin->name() == "proto_reflection"; }),
-        plugins->end());
+    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
+                                  [](const auto& plugin) {
+                                    return plugin->name() == "proto_server_reflection";
+                                  }),
+                   plugins->end());
     if (on_) {
       plugins->push_back(std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
     }
@@ -103,7 +109,8 @@ void SetTransport(const ServerOptions& options, grpc::ServerBuilder* builder) {
 class GrpcServer final : public RpcServer {
  public:
   GrpcServer(const ServerOptions& options, const ServerDependencies& dependencies)
-      : limits_(options.limits),
+      : transport_log_(dependencies.transport_log),
+        limits_(options.limits),
         policies_(options.in_doubt_handlers),
         guard_(dependencies.authenticator, dependencies.observer, dependencies.clock),
         admin_executor_(options.max_admin_queue, dependencies.store, dependencies.clock),
@@ -141,6 +148,10 @@ class GrpcServer final : public RpcServer {
     guard_.StartDraining();
     health_.Stop();
     if (server_ != nullptr) {
+      // gRPC answers calls that it reads after its own shutdown began with CANCELLED, which tells a
+      // caller nothing. What is on its way now still meets the guard and is told DRAINING.
+      const absl::Duration linger = std::min(kDrainingLinger, deadline - absl::Now());
+      if (linger > absl::ZeroDuration() && !shut_down_.exchange(true)) absl::SleepFor(linger);
       server_->Shutdown(absl::ToChronoTime(deadline));
       server_->Wait();
     }
@@ -160,6 +171,7 @@ class GrpcServer final : public RpcServer {
                               : absl::UnavailableError("gRPC cannot start a server");
   }
 
+  const TransportLog transport_log_;
   const core::Limits limits_;
   const HandlerPolicies policies_;
   CallGuard guard_;
@@ -168,6 +180,7 @@ class GrpcServer final : public RpcServer {
   GuardedService admin_;
   HealthService health_;
   std::vector<int> bound_ports_;
+  std::atomic<bool> shut_down_{false};
   std::unique_ptr<grpc::Server> server_;  // last: serves all of the above
 };
 

@@ -9,12 +9,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "auth/authenticator.h"
 #include "base/clock.h"
@@ -78,6 +80,9 @@ struct ServerDependencies {
   store::Store* store = nullptr;  // for AdminService
   const base::Clock* clock = nullptr;
   CallObserver* observer = nullptr;
+  // Gets gRPC's own messages (errors of the transport, failed handshakes); must not block. Empty:
+  // stderr.
+  std::function<void(absl::string_view)> transport_log;
 };
 
 // Thread-safe.

@@ -136,7 +136,15 @@ class ServerTest : public ::testing::Test {
   ServerTest() { options_.listen_addresses = {"127.0.0.1:0"}; }
 
   rpc::ServerDependencies Dependencies() {
-    return {&pipeline_, &authenticator_, &store_, &clock_, &observer_};
+    return {.pipeline = &pipeline_,
+            .authenticator = &authenticator_,
+            .store = &store_,
+            .clock = &clock_,
+            .observer = &observer_,
+            .transport_log = [this](absl::string_view message) {
+              absl::MutexLock lock(&transport_mutex_);
+              transport_messages_.emplace_back(message);
+            }};
   }
 
   void Start() {
@@ -187,6 +195,8 @@ class ServerTest : public ::testing::Test {
   FakeControlStore store_;
   base::RealClock clock_;
   RecordingObserver observer_;
+  absl::Mutex transport_mutex_;
+  std::vector<std::string> transport_messages_ ABSL_GUARDED_BY(transport_mutex_);
   rpc::ServerOptions options_;
   std::unique_ptr<rpc::RpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;

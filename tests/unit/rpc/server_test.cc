@@ -217,6 +217,12 @@ TEST_F(RpcServerTest, AddressInUseIsNamed) {
   const auto second = RpcServer::Start(options_, Dependencies());
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(), ::testing::HasSubstr(options_.listen_addresses[0]));
+  // gRPC's own complaint goes where ours do.
+  absl::MutexLock lock(&transport_mutex_);
+  EXPECT_THAT(transport_messages_, ::testing::Contains(::testing::HasSubstr("already in use")));
+}
+
+TEST_F(RpcServerTest, NeedsAnAddress) {
   options_.listen_addresses.clear();
   EXPECT_FALSE(RpcServer::Start(options_, Dependencies()).ok());
 }
