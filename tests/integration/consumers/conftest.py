@@ -12,6 +12,7 @@ import driving
 from support import onced as onced_program
 from support.caller import Caller
 from support.onced import Onced
+from support.tcp_gate import TcpGate
 
 # Handlers of these names must not run again silently.
 IN_DOUBT_HANDLERS = "payment.*"
@@ -89,6 +90,42 @@ def programs(commands, tmp_path_factory):
     yield program
     for one in running.values():
         one.stop()
+
+
+class Link:
+    """The network between consumers and a server, which a test can break or lead elsewhere."""
+
+    def __init__(self, address: str):
+        self._gate = TcpGate(*self._split(address), statements=False)
+        self.address = f"127.0.0.1:{self._gate.port}"
+
+    @staticmethod
+    def _split(address: str) -> tuple[str, int]:
+        host, port = address.rsplit(":", 1)
+        return host, int(port)
+
+    def hold_answers(self) -> None:
+        """What the server says from now on does not arrive: the next thing is cut()."""
+        self._gate.stall("down")
+
+    def cut(self) -> None:
+        """Connections are gone, with all that was held; the next ones are whole."""
+        self._gate.cut_all()
+        self._gate.resume()
+
+    def lead_to(self, address: str) -> None:
+        """Where later connections go, as a balancer would say."""
+        self._gate.target = self._split(address)
+
+    def close(self) -> None:
+        self._gate.close()
+
+
+@pytest.fixture
+def link(server):
+    link = Link(server.address)
+    yield link
+    link.close()
 
 
 tenant_names = (f"tenant-{number}" for number in itertools.count(1))

@@ -4,6 +4,7 @@ import pytest
 from driving import CallFailed, b64, duration, new_attempt
 
 from support.tcp_gate import Moment, TcpGate, event_marker
+from support.waiting import eventually
 
 EVENT = b"event-1"
 MIB = 1 << 20
@@ -269,3 +270,21 @@ def test_unknown_commit_is_called_unknown_and_the_same_request_tells_the_truth(g
     assert error.retry_delay == 0.2
     patient = connect(language, give_up_after=30)
     assert patient.granted("h", event, attempt=attempt)["attempt_number"] == 1
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_server_that_ends_says_which_calls_it_did_not_run(gated, language):
+    gate, server, connect = gated("--committers=1", "--shutdown-grace=1s", "--retry-window=0")
+    consumer = connect(language)
+    consumer.granted("h", b"before")
+    with gate.stalled("up"):
+        running = consumer.start("begin", consumer.begin_request("h", EVENT))
+        gate.wait_held(1)
+        queued = consumer.start("begin", consumer.begin_request("h", b"event-2"))
+        eventually(lambda: server.metrics().get('once_calls_in_flight{method="Begin"}') == 2)
+        server.send()
+        error = failure(queued)
+        assert (error.code, error.reason, error.repeatable, error.metadata) == ("UNAVAILABLE", "DRAINING", True, {})
+        assert error.retry_delay == 0.05
+        error = failure(running)
+        assert (error.code, error.reason, error.repeatable) == ("UNAVAILABLE", "OUTCOME_UNKNOWN", True)

@@ -5,7 +5,6 @@ import time
 
 import pytest
 from driving import CallFailed, ProgramDied, new_attempt, raw
-from link import Link
 
 EVENT = b"order-17/paid"
 
@@ -201,13 +200,6 @@ def test_killed_consumer_is_shown_to_the_next_and_may_come_back_with_its_attempt
     earlier = silent.working()["earlier_attempt"]
     assert (earlier["attempt_id"], earlier["consumer"]) == (before["attempt_id"], "killed")
     silent.succeed()
-
-
-@pytest.fixture
-def link(server):
-    link = Link(server.address)
-    yield link
-    link.close()
 
 
 @pytest.mark.parametrize("language", ["python", "node"])

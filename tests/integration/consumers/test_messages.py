@@ -9,7 +9,6 @@ import sqlite3
 
 import pytest
 from driving import HERE, Program, ProgramDied, python_command, raw
-from link import Link
 from messages.broker import COMPENSATION, DEAD_LETTER, Broker, Message
 
 ORDER = {"account": "ada", "points": 5}
@@ -229,10 +228,10 @@ def test_emptied_cache_loses_nothing(shop):
     shop.check({"executed": 1, "cached": 2, "replayed": 1, "conflict": 1}, {"ada": 5}, ["order-1"])
 
 
-def test_everything_in_memory_is_lost_at_once(shop, start, shared_store):
+def test_everything_in_memory_is_lost_at_once(shop, start, shared_store, link):
     """Case 8. Consumer and server are killed between deliveries, with all that they had in memory."""
     server = start(*shared_store)
-    link = Link(server.address)
+    link.lead_to(server.address)
     shop.address = link.address
     worker = shop.worker("--cache")
     shop.broker.publish("order-1", ORDER)
@@ -244,7 +243,6 @@ def test_everything_in_memory_is_lost_at_once(shop, start, shared_store):
     shop.broker.publish("order-1", ORDER)
     shop.broker.publish("order-1", {"account": "ada", "points": 500})
     shop.broker.run(shop.worker("--cache"))
-    link.close()
     shop.check({"executed": 1, "replayed": 1, "conflict": 1}, {"ada": 5}, ["order-1"])
 
 
