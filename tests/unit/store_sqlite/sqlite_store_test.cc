@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -200,23 +201,33 @@ TEST_F(SqliteStoreTest, OtherProcessIsRefused) {
 
 TEST_F(SqliteStoreTest, RefusedServerDoesNotDisturbTheFirst) {
   // Closing any descriptor of the file would drop the locks that SQLite has on it in this process.
-  const auto first = OpenMigrated();
-  auto session = first->OpenWriteSession();
-  const NewOperation insert{.key = Key("a"),
-                            .digest = {},
-                            .attempt = {},
-                            .lease = absl::Seconds(1),
-                            .consumer = "",
-                            .handler_version = ""};
-  ASSERT_TRUE((*session)->TouchAndRead({&insert, 1}, {}).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(OpenError(path_)));
-  const int refused = InAnotherProcess([&] {
+  // The other process is made first: a later one would inherit what SQLite believes about locks.
+  std::array<int, 2> start{};
+  ASSERT_EQ(pipe(start.data()), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    char go = 0;
+    if (read(start[0], &go, 1) != 1) _exit(2);
     sqlite3* raw = nullptr;
     sqlite3_open(path_.c_str(), &raw);
-    return sqlite3_exec(raw, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_BUSY ? 0 : 1;
-  });
-  EXPECT_EQ(refused, 0);
-  EXPECT_TRUE((*session)->Commit().ok());
+    // Whoever could have the file for itself would throw away the log that the first one writes.
+    _exit(sqlite3_exec(raw, "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr) == SQLITE_BUSY
+              ? 0
+              : 1);
+  }
+  const auto first = OpenMigrated();
+  auto session = first->OpenWriteSession();
+  (void)Claim(**session, Key("a"));
+
+  EXPECT_TRUE(absl::IsFailedPrecondition(OpenError(path_)));
+
+  EXPECT_EQ(write(start[1], "g", 1), 1);
+  int status = 0;
+  EXPECT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  (void)Claim(**session, Key("b"));
+  close(start[0]);
+  close(start[1]);
 }
 
 TEST_F(SqliteStoreTest, KilledServerLeavesWhatItCommittedAndNothingElse) {
