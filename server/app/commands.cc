@@ -1,8 +1,11 @@
 #include "app/commands.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -33,10 +36,20 @@ int Fail(Log& log, const absl::Status& status) {
   return kExitFailed;
 }
 
+// A connection is a file, and the usual soft limit of 1024 would be the first one that callers
+// meet.
+void RaiseFileLimit(Log& log) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 1 << 20);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) log.Warn("the limit of open files cannot be raised");
+}
+
 // Runs until a signal comes. `started` is called once calls are answered.
 int RunUntilSignal(const Settings& settings, std::unique_ptr<store::Store> store,
                    ShutdownSignals& signals, Log& log,
                    const std::function<void(const Server&)>& started) {
+  RaiseFileLimit(log);
   Server server(settings, std::move(store), &log);
   const absl::Status status = server.Start(signals);
   if (absl::IsCancelled(status)) return kExitOk;  // asked to end before it could begin

@@ -110,7 +110,7 @@ std::string DevInstructions(const DevStore& dev, absl::string_view grpc_address,
       &text, absl::Substitute(
                  "\nAsk for the right to act; run it twice to see the second caller being told:\n\n"
                  "  oncectl --server=$0 --token-file=$1 begin points.grant evt-1 "
-                 "--content='{\"points\":7}'\n\n"
+                 "--content-string='{\"points\":7}'\n\n"
                  "The same with any gRPC tool:\n\n"
                  "  grpcurl -plaintext -H \"authorization: Bearer $$(cat $1)\" \\\n"
                  "    -d '{\"handler\":\"points.grant\",\"event_id\":\"ZXZ0LTE=\","

@@ -47,12 +47,17 @@ absl::Status Server::Start(const ShutdownSignals& signals) {
   pipeline_ = pipeline::StartPipeline(options, store_.get(), &clock_, &metrics_);
   authenticator_ = ObserveAuthenticator(
       auth::StartAuthenticator(settings_.auth, store_.get(), &clock_), &metrics_);
+  rpc::ServerDependencies dependencies;
+  dependencies.pipeline = pipeline_.get();
+  dependencies.authenticator = authenticator_.get();
+  dependencies.store = store_.get();
+  dependencies.clock = &clock_;
+  dependencies.observer = &calls_;
+  dependencies.transport_log = [log = log_](absl::string_view text) {
+    log->Warn("gRPC", {{"text", std::string(text)}});
+  };
   absl::StatusOr<std::unique_ptr<rpc::RpcServer>> rpc =
-      rpc::RpcServer::Start(settings_.rpc, {.pipeline = pipeline_.get(),
-                                            .authenticator = authenticator_.get(),
-                                            .store = store_.get(),
-                                            .clock = &clock_,
-                                            .observer = &calls_});
+      rpc::RpcServer::Start(settings_.rpc, dependencies);
   if (!rpc.ok()) return rpc.status();
   rpc_ = *std::move(rpc);
 
