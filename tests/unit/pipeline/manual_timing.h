@@ -47,8 +47,8 @@ class ManualTiming final : public Timing {
     MoveTo(to);
   }
 
-  // Moves to the time that the next sleeper waits for, once all of `threads` sleep (those that hang elsewhere are given up
-  // after a moment). False where nobody waits for a time.
+  // Moves to the time that the next sleeper waits for, once all of `threads` sleep (those that hang
+  // elsewhere are given up after a moment). False where nobody waits for a time.
   bool Step(size_t threads) {
     absl::Time to = absl::InfiniteFuture();
     {
