@@ -15,6 +15,12 @@
 extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
+
+// absl's own search for deadlocks allocates under spin locks that nobody can see.
+const char* __tsan_default_suppressions() {
+  return "called_from_lib:libabsl_graphcycles_internal\n"
+         "called_from_lib:libabsl_malloc_internal\n";
+}
 }
 
 // ONCE_ABSL is the mangled beginning of absl's names, with the inline namespace of the installed
