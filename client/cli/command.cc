@@ -22,6 +22,10 @@ void AddCommonFlags(CLI::App& app, CommonFlags& flags) {
                  "name expected in the server's certificate");
   app.add_option("--timeout", flags.timeout, "how long to try, with all retries")
       ->capture_default_str();
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 1)
+      option->take_last();  // a script's default, overridden
+  }
   app.add_flag("--json", flags.json, "print one line of JSON");
 }
 
@@ -51,19 +55,11 @@ absl::StatusOr<ConnectionOptions> ToConnectionOptions(const CommonFlags& flags) 
 }
 
 ExitCode Session::Fail(const absl::Status& status) const {
-  const Json json = ErrorToJson(status);
   if (flags.json) {
-    world.out << JsonText(json) << std::flush;
+    world.out << JsonText(ErrorToJson(status)) << std::flush;
     return ExitCodeFor(status);
   }
-  Json rest = json["error"];
-  const std::string reason = rest["reason"].get<std::string>();
-  const std::string code = rest["code"].get<std::string>();
-  const std::string message = rest["message"].get<std::string>();
-  for (const char* told : {"reason", "code", "message"}) rest.erase(told);
-  world.err << HumanText({{"oncectl", (reason.empty() ? code : reason) + ": " + message}});
-  if (!rest.empty()) world.err << HumanText(rest);
-  world.err << std::flush;
+  world.err << "oncectl: " << ErrorText(status) << std::flush;
   return ExitCodeFor(status);
 }
 

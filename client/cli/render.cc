@@ -300,6 +300,24 @@ std::string HumanText(const Json& json) {
   return out;
 }
 
+std::string ErrorText(const absl::Status& status) {
+  const ErrorInfo info = ErrorInfoOf(status);
+  const std::string what =
+      info.reason_name.empty() ? absl::StatusCodeToString(status.code()) : info.reason_name;
+  std::string out = absl::StrCat(Safe(what), ": ", Safe(std::string(status.message())), "\n");
+  for (const auto& [name, value] : info.metadata) {
+    absl::StrAppend(&out, "  ", Label(Safe(name)), ": ", Safe(value), "\n");
+  }
+  for (const auto& violation : info.field_violations) {
+    if (info.metadata.count("field") > 0) break;  // said already
+    absl::StrAppend(&out, "  ", Safe(violation.field), ": ", Safe(violation.description), "\n");
+  }
+  if (info.retry_delay.has_value()) {
+    absl::StrAppend(&out, "  retry after: ", absl::FormatDuration(*info.retry_delay), "\n");
+  }
+  return out;
+}
+
 std::string TenantTable(const std::vector<Tenant>& tenants) {
   std::vector<std::vector<std::string>> rows = {{"NAME", "CREATED"}};
   for (const auto& tenant : tenants) {

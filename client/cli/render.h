@@ -34,6 +34,9 @@ std::string JsonText(const Json& json);
 // first, by itself. Bytes that would steer a terminal are escaped.
 std::string HumanText(const Json& json);
 
+// "REASON: message" and an indented line for each value that the message mentions.
+std::string ErrorText(const absl::Status& status);
+
 // Aligned columns.
 std::string TenantTable(const std::vector<Tenant>& tenants);
 std::string CredentialTable(const std::vector<Credential>& credentials);
