@@ -123,7 +123,9 @@ class PipelineImpl final : public Pipeline {
     read.bytes = SizeOf(call.info);
     read.wait_until = WaitUntil(call.info, call.wait, now);
     read.key = {call.info.tenant, std::move(call.info.handler), std::move(call.info.event_id)};
-    Push(*readers_[ShardOf(read.key, readers_.size())], std::move(read), "lookups");
+    // Before the call moves: arguments are evaluated in any order.
+    Reader& reader = *readers_[ShardOf(read.key, readers_.size())];
+    Push(reader, std::move(read), "lookups");
   }
 
   bool healthy() const override {
@@ -202,7 +204,9 @@ class PipelineImpl final : public Pipeline {
     call.bytes = bytes + SizeOf(info);
     call.wait_until = WaitUntil(info, wait, now);
     call.key = {info.tenant, std::move(info.handler), std::move(info.event_id)};
-    Push(CommitterOf(call), std::move(call), "commands");
+    // Before the call moves: arguments are evaluated in any order.
+    Committer& committer = CommitterOf(call);
+    Push(committer, std::move(call), "commands");
   }
 
   Committer& CommitterOf(const WriteCall& call) {

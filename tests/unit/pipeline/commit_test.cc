@@ -272,6 +272,26 @@ TEST_F(CommitTest, CommittersAreNoMoreThanTheStoreCanUse) {
   EXPECT_TRUE(h_.observer.WaitFor([&] { return store.sessions_opened() == 3; }));
 }
 
+TEST_F(CommitTest, KeysOfOneHandlerAreSharedOutOverCommittersAndReaders) {
+  constexpr int kKeys = 40;
+  h_.options.committers = 2;
+  h_.options.readers = 2;
+  h_.Claim("e0", "a");  // the handler has its number
+  std::vector<Answer<core::BeginOutcome>> begins;
+  h_.StopCommits();
+  for (int i = 0; i < kKeys; ++i) begins.push_back(h_.Begin(absl::StrCat("e", i), "a"));
+  EXPECT_TRUE(h_.faults().WaitUntilStopped(2));
+  h_.faults().Open();
+  for (const auto& begin : begins) EXPECT_NE(begin.GetIf<core::Granted>(), nullptr);
+
+  std::vector<Answer<core::LookupOutcome>> lookups;
+  h_.faults().Close(FaultPoint::kRead);
+  for (int i = 0; i < kKeys; ++i) lookups.push_back(h_.Lookup(MakeLookup(absl::StrCat("e", i))));
+  EXPECT_TRUE(h_.faults().WaitUntilStopped(2));
+  h_.faults().Open();
+  for (const auto& lookup : lookups) EXPECT_NE(lookup.GetIf<core::InProgress>(), nullptr);
+}
+
 TEST_F(CommitTest, ManyThreadsAndKeysKeepTheOrderOfEachKey) {
   h_.options.committers = 4;
   constexpr int kKeys = 50;
