@@ -82,7 +82,8 @@ class Cluster:
     """Servers on one store: as many as asked for, one on the embedded store. Each of `ends` is one to connect to: two at
     least, the same server twice where there is only one."""
 
-    def __init__(self, store: Store, folder: pathlib.Path, servers: int = 2, flags=(), ports=(), env=({}, {})):
+    def __init__(self, store: Store, folder: pathlib.Path, servers: int = 2, flags=(), ports=(), env=({}, {}),
+                 program: str = onced_program.PROGRAM):
         self.store = store
         self.folder = folder
         self._names = (f"tenant-{number}" for number in itertools.count(1))
@@ -96,7 +97,7 @@ class Cluster:
             for number in range(1 if embedded else servers):
                 port = ports[number] if number < len(ports) else None
                 self.servers.append(Onced(folder / f"onced-{number}", *store.flags(port), *flags, env=env[number],
-                                          wait=False))
+                                          wait=False, program=program))
             for server in self.servers:
                 server.wait_until_serving()
         except BaseException:
@@ -121,7 +122,7 @@ class Cluster:
         self.admin.close()
         running = [server for server in self.servers if server.process.poll() is None]
         for server in running:
-            server.signal()
+            server.process.terminate()
         try:
             codes = [server.wait(60) for server in running]
         finally:

@@ -28,14 +28,15 @@ def clean_environment() -> dict:
 class Onced:
     """A server on free ports. Its output goes to files in `folder`."""
 
-    def __init__(self, folder: pathlib.Path, *args: str, env: dict | None = None, wait: bool = True, command: str = "serve"):
+    def __init__(self, folder: pathlib.Path, *args: str, env: dict | None = None, wait: bool = True, command: str = "serve",
+                 program: str = PROGRAM):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.ports_file = folder / "ports.json"
         self.ports_file.unlink(missing_ok=True)
         self.log_file = folder / "log"
         self.output_file = folder / "output"
-        arguments = [PROGRAM, command, "--listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", f"--ports-file={self.ports_file}",
+        arguments = [program, command, "--listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", f"--ports-file={self.ports_file}",
                      "--log-format=json", *map(str, args)]
         with open(self.log_file, "ab") as log, open(self.output_file, "ab") as output:
             self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=log,

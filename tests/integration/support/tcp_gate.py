@@ -69,8 +69,9 @@ class Cut:
 class _Link:
     """One connection through the gate."""
 
-    def __init__(self, gate: "TcpGate", client: socket.socket):
+    def __init__(self, gate: "TcpGate", client: socket.socket, number: int):
         self.gate = gate
+        self.number = number
         self.client = client
         self.server = socket.create_connection(gate.target, timeout=10)
         for side in (self.client, self.server):
@@ -116,6 +117,7 @@ class _Link:
         if not is_statement:
             self.server.sendall(packet)
             return True
+        self.gate.on_statement(self.number, text)
         ends = text in (b"COMMIT", b"ROLLBACK")
         cut = self.gate._cut_for(text, self.transaction)
         if ends:
@@ -173,6 +175,7 @@ class TcpGate:
         self._open = True
         self._refusing = False
         self.connections = 0  # so far
+        self.on_statement = lambda link, text: None  # called with the link's number, from 1, and each statement's text
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self._listener.getsockname()[1]
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
@@ -257,11 +260,12 @@ class TcpGate:
             with self._lock:
                 wanted = self._open and not self._refusing
                 self.connections += 1
+                number = self.connections
             if not wanted:
                 client.close()
                 continue
             try:
-                link = _Link(self, client)
+                link = _Link(self, client, number)
             except OSError:  # the server is down: so is the gate
                 client.close()
                 continue
