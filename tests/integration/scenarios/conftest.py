@@ -40,7 +40,7 @@ def database_server(engine, tmp_path_factory):
         pytest.skip(f"{engine}: {reason}")
     server = DatabaseServer(engine, tmp_path_factory.mktemp("database"))
     yield server
-    server.stop()
+    server.kill()  # nobody needs its data any more
 
 
 @pytest.fixture(scope="session")
