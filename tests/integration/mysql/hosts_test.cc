@@ -45,25 +45,37 @@ TEST_F(HostsTest, AnUnknownNameIsUnavailable) {
 }
 
 TEST_F(HostsTest, ReadOnlyHostsArePassedOverAlsoForReads) {
-  auto replica = DatabaseServer::Start(Engine(), {.tls = false, .variables = {"read-only=ON"}});
-  ASSERT_TRUE(replica.ok()) << replica.status();
-  // The same user, password and tables on both.
-  auto admin = *store::mysql::Connection::Open((*replica)->AdminOptions(""), (*replica)->address());
-  const store::MysqlOptions options = database_.options();
-  ASSERT_TRUE(admin
-                  ->Execute(absl::StrCat("SET PASSWORD FOR 'once'@'%'=",
-                                         Engine() == DatabaseEngine::kMariadb ? "PASSWORD(" : "",
-                                         "'", options.password.Reveal(), "'",
-                                         Engine() == DatabaseEngine::kMariadb ? ")" : ""))
-                  .ok());
+  auto started = DatabaseServer::Start(Engine(), {});
+  ASSERT_TRUE(started.ok()) << started.status();
+  DatabaseServer& replica = **started;
+  // A replica in all that matters: the same database, schema, user and password, but read-only and
+  // behind.
+  auto admin = *store::mysql::Connection::Open(replica.AdminOptions(""), replica.address());
   ASSERT_TRUE(admin->Execute(absl::StrCat("CREATE DATABASE ", database_.name())).ok());
-  auto store = StoreOn({(*replica)->address(), Server().address()});
+  ASSERT_TRUE(store::OpenMysqlStore(replica.Options(database_.name()))->Migrate().ok());
+  const std::string password = absl::StrCat("'", database_.options().password.Reveal(), "'");
+  ASSERT_TRUE(admin->Execute(absl::StrCat("ALTER USER 'once'@'%' IDENTIFIED BY ", password)).ok());
+  ASSERT_TRUE(admin->Execute("SET GLOBAL read_only=ON").ok());
+
+  auto store = StoreOn({replica.address(), Server().address()});
+  auto reader_first = store->OpenReadSession();
+  ASSERT_TRUE(reader_first.ok()) << reader_first.status();
   auto session = Write(*store);
   ASSERT_NE(session, nullptr);
   Begin(*session, "a");
+  EXPECT_TRUE((*reader_first)->Read(std::vector{KeyOf("a")})->others[0].has_value());
+  EXPECT_EQ(Count("operation"), 1);
+}
+
+TEST_F(HostsTest, AReaderLeavesAHostThatBecomesReadOnly) {
+  auto store = StoreOn({Server().address(), kNobody});
   auto reader = store->OpenReadSession();
   ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_TRUE((*reader)->Read(std::vector{KeyOf("a")})->others[0].has_value());
+  database_.Must("SET GLOBAL read_only=ON");
+  const absl::Status status = (*reader)->Read(std::vector{KeyOf("a")}).status();
+  database_.Must("SET GLOBAL read_only=OFF");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE((*reader)->usable());
 }
 
 // Two ways to one server stand for two nodes of a cluster.
