@@ -340,14 +340,8 @@ INSTANTIATE_TEST_SUITE_P(, UnknownCommitTest,
                          ::testing::Values(Fault::kUnknownDone, Fault::kUnknownLost,
                                            Fault::kUnknownPending),
                          [](const auto& parameter) -> std::string {
-                           switch (parameter.param) {
-                             case Fault::kUnknownDone:
-                               return "done";
-                             case Fault::kUnknownLost:
-                               return "lost";
-                             default:
-                               return "pending";
-                           }
+                           if (parameter.param == Fault::kUnknownDone) return "done";
+                           return parameter.param == Fault::kUnknownLost ? "lost" : "pending";
                          });
 
 TEST_P(UnknownCommitTest, BeginIsGrantedOnce) {
