@@ -63,7 +63,9 @@ TEST_F(HostsTest, ReadOnlyHostsArePassedOverAlsoForReads) {
   auto session = Write(*store);
   ASSERT_NE(session, nullptr);
   Begin(*session, "a");
-  EXPECT_TRUE((*reader_first)->Read(std::vector{KeyOf("a")})->others[0].has_value());
+  auto rows = (*reader_first)->Read(std::vector{KeyOf("a")});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_TRUE(rows->others[0].has_value());
   EXPECT_EQ(Count("operation"), 1);
 }
 
