@@ -17,6 +17,12 @@
 #include "app/version.h"
 
 namespace once::app {
+namespace {
+
+// For the answers to calls that the pipeline gave up, before gRPC cancels what is open.
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(500);
+
+}  // namespace
 
 Server::Server(const Settings& settings, std::unique_ptr<store::Store> store, Log* log)
     : settings_(settings),
@@ -144,8 +150,9 @@ bool Server::Shutdown(absl::Time deadline) {
   log_->Info("shutting down", {{"grace_seconds", absl::ToDoubleSeconds(deadline - start)}});
   absl::SleepFor(std::min(settings_.drain_delay, deadline - start));
 
-  // Returns only when every call was answered, which is the pipeline's work: both at once.
-  std::thread stop_rpc([this, deadline] { rpc_->Shutdown(deadline); });
+  // Returns only when every call was answered, which is the pipeline's work: both at once. What the
+  // pipeline gives up at the deadline is told why and not cut off in the same moment.
+  std::thread stop_rpc([this, deadline] { rpc_->Shutdown(deadline + kLastAnswers); });
   pipeline_->Drain(deadline);
   stop_rpc.join();
 

@@ -107,8 +107,9 @@ class RpcServer {
 
   // Says NOT_SERVING, refuses new calls with DRAINING, closes the listeners, asks connections to
   // go, and returns when every call is answered; calls still open at `deadline` are cancelled.
-  // Blocks: a cancelled call too must be answered by the pipeline, so drain the pipeline (with the
-  // same deadline) on another thread at the same time. Repeatable.
+  // Blocks: a cancelled call too must be answered by the pipeline, so drain the pipeline (by a
+  // deadline a little earlier, so that what it gives up is told why) on another thread at the same
+  // time. Repeatable.
   virtual void Shutdown(absl::Time deadline) = 0;
 
  protected:
