@@ -2,6 +2,7 @@
 
 import itertools
 import pathlib
+import socket
 import sys
 
 import pytest
@@ -119,6 +120,14 @@ class Link:
 
     def close(self) -> None:
         self._gate.close()
+
+
+@pytest.fixture
+def nobody():
+    """An address where nobody listens. A new one each time: a gRPC library remembers for a while whom it could not reach."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
 @pytest.fixture

@@ -218,9 +218,9 @@ def test_message_that_is_too_large_for_the_transport_is_not_sent_again(one):
 
 
 @pytest.mark.parametrize("language", ["python", "node"])
-def test_server_that_is_not_there_may_be_asked_again(programs, language):
+def test_server_that_is_not_there_may_be_asked_again(programs, nobody, language):
     with pytest.raises(CallFailed) as caught:
-        programs(language).connect("127.0.0.1:1", "token").begin("h", EVENT)
+        programs(language).connect(nobody, "token").begin("h", EVENT)
     error = caught.value
     assert (error.code, error.reason, error.repeatable) == ("UNAVAILABLE", "", True)
 

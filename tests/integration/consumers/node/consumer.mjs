@@ -21,7 +21,7 @@ import protoLoader from '@grpc/proto-loader';
 export const log = { info() {}, warn: console.warn }; // replace with your own
 
 const kCallTimeout = 10_000; // ms for one sending of a call; a wait that was asked for is added
-const kGiveUpAfter = 60_000; // ms for a call with all its repeats: longer than a failover of the database takes
+const kGiveUpAfter = 60_000; // ms after which a call is not repeated any more: longer than a failover of the database takes
 const [kFirstPause, kLongestPause] = [50, 5_000]; // ms between repeats, doubling
 
 // ---- connecting ----

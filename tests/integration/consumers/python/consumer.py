@@ -26,7 +26,7 @@ from once.v1 import idempotency_service_pb2_grpc, types_pb2
 log = logging.getLogger("once")
 
 CALL_TIMEOUT = 10.0  # seconds for one sending of a call; a wait that was asked for is added
-GIVE_UP_AFTER = 60.0  # seconds for a call with all its repeats: longer than a failover of the database takes
+GIVE_UP_AFTER = 60.0  # seconds after which a call is not repeated any more: longer than a failover of the database takes
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds between repeats, doubling
 
 
