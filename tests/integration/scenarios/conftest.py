@@ -35,6 +35,8 @@ def _database_only(request, engine):
 
 @pytest.fixture(scope="session")
 def database_server(engine, tmp_path_factory):
+    if engine == "sqlite":
+        pytest.skip("needs a database server")
     reason = DatabaseServer.unavailable_because(engine)
     if reason:
         pytest.skip(f"{engine}: {reason}")
