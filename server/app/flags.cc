@@ -374,9 +374,8 @@ void AddRunFlags(Table& table) {
                                                                 {"json", LogFormat::kJson}},
                  ONCE_FIELD(log.format));
   table.Choice<>({"log-level",
-                  "Least level to log. Successful calls are logged at debug, refused ones at info, "
-                  "failures of the server at "
-                  "error.",
+                  "Least level to log. Calls that were answered or refused are logged at info, "
+                  "failures of the server at error.",
                   all},
                  std::vector<std::pair<std::string, LogLevel>>{{"debug", LogLevel::kDebug},
                                                                {"info", LogLevel::kInfo},

@@ -11,12 +11,12 @@ HostList::HostList(std::vector<HostPort> hosts)
 std::vector<size_t> HostList::Candidates(absl::Time now) const {
   absl::MutexLock lock(&mutex_);
   std::vector<size_t> order;
-  order.reserve(hosts_.size());
+  std::vector<size_t> penalised;
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    order.push_back((current_ + i) % hosts_.size());
+    const size_t index = (current_ + i) % hosts_.size();
+    (health_[index].penalty_until <= now ? order : penalised).push_back(index);
   }
-  std::stable_partition(order.begin(), order.end(),
-                        [&](size_t i) { return health_[i].penalty_until <= now; });
+  order.insert(order.end(), penalised.begin(), penalised.end());
   return order;
 }
 

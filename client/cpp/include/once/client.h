@@ -67,10 +67,11 @@ class Client {
   // released, and the exception goes on. Otherwise an error with one of the reasons
   //   kInProgress         another attempt holds the claim; do not acknowledge, come back
   //   kConflict           the identity was used for other content; never acknowledge silently
-  //   kInDoubt            an earlier attempt's outcome is unknown and the policy forbids a second
-  //   run kStale, kExpired    done before, without a receipt to show kClaimLost          the
-  //   handler ran, and somebody else took over meanwhile: its effect must be
-  //                       fenced or undone
+  //   kInDoubt            an earlier attempt's outcome is unknown and the policy forbids a
+  //                       second run
+  //   kStale, kExpired    done before, without a receipt to show
+  //   kClaimLost          the handler ran, and somebody else took over meanwhile: its effect must
+  //                       be fenced or undone
   //   kCompletionConflict this attempt id has completed with another result, which stands
   //   kResultTooLarge     the handler ran, its result does not fit; the claim was kept
   // or what the transport said. When Complete could not be answered the claim is kept, never
