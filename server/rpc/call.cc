@@ -32,11 +32,12 @@ std::string LoggedMessage(const absl::Status& error) {
 }  // namespace
 
 CallReactor::CallReactor(absl::string_view method, grpc::CallbackServerContext* context,
-                         grpc::ByteBuffer* response, CallObserver* observer,
+                         grpc::ByteBuffer* response, CallObserver* observer, OpenCalls* open,
                          const base::Clock* clock)
     : context_(context),
       response_(response),
       observer_(observer),
+      open_(open),
       clock_(clock),
       arrived_(clock->Now()),
       deadline_(DeadlineOf(*context)),
@@ -51,7 +52,11 @@ CallReactor::CallReactor(absl::string_view method, grpc::CallbackServerContext* 
 
 void CallReactor::OnCancel() { cancellation_->cancelled.store(true); }
 
-void CallReactor::OnDone() { delete this; }
+void CallReactor::OnDone() {
+  OpenCalls* const open = open_;
+  delete this;
+  if (open != nullptr) open->Leave();
+}
 
 void CallReactor::Finish(absl::string_view outcome, const absl::Status& error,
                          const grpc::Status& status) {

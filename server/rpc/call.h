@@ -19,16 +19,19 @@
 #include "base/clock.h"
 #include "pipeline/pipeline.h"
 #include "rpc/call_observer.h"
+#include "rpc/open_calls.h"
 
 namespace once::rpc {
 
 // gRPC's side of a call: lives until gRPC says that the call is over, some time after the answer.
 class CallReactor final : public grpc::ServerUnaryReactor {
  public:
-  // `context` and `response` belong to gRPC and live until the answer; `observer` (may be null) and
-  // `clock` outlive the call.
+  // `context` and `response` belong to gRPC and live until the answer; `observer`, `open` (the
+  // count that this call has entered and leaves at its end; both may be null) and `clock` outlive
+  // the call.
   CallReactor(absl::string_view method, grpc::CallbackServerContext* context,
-              grpc::ByteBuffer* response, CallObserver* observer, const base::Clock* clock);
+              grpc::ByteBuffer* response, CallObserver* observer, OpenCalls* open,
+              const base::Clock* clock);
 
   void OnCancel() override;
   void OnDone() override;
@@ -41,6 +44,7 @@ class CallReactor final : public grpc::ServerUnaryReactor {
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
   CallObserver* const observer_;
+  OpenCalls* const open_;
   const base::Clock* const clock_;
   const absl::Time arrived_;
   const absl::Time deadline_;

@@ -58,13 +58,14 @@ grpc::ServerUnaryReactor* CallGuard::Run(absl::string_view method, Audience audi
                                          grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer* request,
                                          grpc::ByteBuffer* response) {
-  auto* const reactor = new CallReactor(method, context, response, observer_, clock_);
+  OpenCalls* const open = open_calls_.Enter() ? &open_calls_ : nullptr;
+  auto* const reactor = new CallReactor(method, context, response, observer_, open, clock_);
   Call call(reactor);
   // gRPC would keep the request until the call is over: a waiting call would hold its content for a
   // minute. The buffer is not const where it lives, and nobody else looks at it.
   grpc::ByteBuffer body;
   body.Swap(const_cast<grpc::ByteBuffer*>(request));
-  if (draining_.load()) {
+  if (open == nullptr) {
     std::move(call).Fail(
         base::MakeError(base::ErrorReason::kDraining, "the server is shutting down"));
     return reactor;

@@ -5,8 +5,8 @@
 // Handlers are found by the service's descriptor, so that no method can be served without passing
 // here.
 //
-// Thread-safe. Nothing here blocks: a credential that has to be read is waited for without a
-// thread.
+// Thread-safe. Nothing here but WaitUntilAnswered blocks: a credential that has to be read is
+// waited for without a thread.
 #ifndef ONCE_RPC_GUARDED_SERVICE_H_
 #define ONCE_RPC_GUARDED_SERVICE_H_
 
@@ -15,7 +15,6 @@
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -26,6 +25,7 @@
 #include "base/clock.h"
 #include "rpc/call.h"
 #include "rpc/call_observer.h"
+#include "rpc/open_calls.h"
 
 namespace once::rpc {
 
@@ -44,7 +44,10 @@ class CallGuard {
       : authenticator_(authenticator), observer_(observer), clock_(clock) {}
 
   // From now on calls are refused with DRAINING.
-  void StartDraining() { draining_.store(true); }
+  void StartDraining() { open_calls_.Close(); }
+
+  // After StartDraining. Blocks until the calls that came before have been answered, or `deadline`.
+  void WaitUntilAnswered(absl::Time deadline) { open_calls_.WaitUntilNone(deadline); }
 
   // The path. `method`, `handler` and the guard outlive the call.
   grpc::ServerUnaryReactor* Run(absl::string_view method, Audience audience, const Handler& handler,
@@ -55,7 +58,7 @@ class CallGuard {
   auth::Authenticator* const authenticator_;
   CallObserver* const observer_;
   const base::Clock* const clock_;
-  std::atomic<bool> draining_{false};
+  OpenCalls open_calls_;
 };
 
 // A gRPC service whose unary methods all go through a guard. Methods without a handler stay

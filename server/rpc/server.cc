@@ -36,6 +36,8 @@ constexpr size_t kMessageSlackBytes = size_t{512} << 10;
 constexpr absl::Duration kMinPingInterval = absl::Seconds(9);
 // More than a request needs from a caller's send to our guard.
 constexpr absl::Duration kDrainingLinger = absl::Milliseconds(200);
+// For connections to be told that the server goes, once nothing is under way on them.
+constexpr absl::Duration kConnectionsLinger = absl::Seconds(1);
 
 const google::protobuf::ServiceDescriptor* Descriptor(const char* name) {
   // Any message of the file makes sure that its descriptors are linked in.
@@ -152,7 +154,10 @@ class GrpcServer final : public RpcServer {
       // caller nothing. What is on its way now still meets the guard and is told DRAINING.
       const absl::Duration linger = std::min(kDrainingLinger, deadline - absl::Now());
       if (linger > absl::ZeroDuration() && !shut_down_.exchange(true)) absl::SleepFor(linger);
-      server_->Shutdown(absl::ToChronoTime(deadline));
+      // A client that makes no calls may not read, and gRPC would wait for it to close its
+      // connection (20 s): only calls are worth the grace time.
+      guard_.WaitUntilAnswered(deadline);
+      server_->Shutdown(absl::ToChronoTime(std::min(deadline, absl::Now() + kConnectionsLinger)));
       server_->Wait();
     }
   }
