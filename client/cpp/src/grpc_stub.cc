@@ -61,6 +61,10 @@ grpc::ChannelArguments MakeArguments(const ConnectionOptions& options) {
   arguments.SetUserAgentPrefix(absl::StrCat("once-cpp/", ClientVersion()));
   arguments.SetLoadBalancingPolicyName("round_robin");
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // A proxy in the environment is for others than this machine.
+  if (options.transport == Transport::kPlaintextLoopback) {
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  }
   // Nobody but us sets policies, also not through a TXT record.
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   // gRPC's own default lets a restarted server wait for two minutes.

@@ -352,6 +352,21 @@ TEST_F(ClientTest, RestartedConsumerGoesOnWithItsStoredAttempt) {
   EXPECT_TRUE(executed.ok()) << executed.status();
 }
 
+// The shortest keepalive that the client takes must be one that the server allows: more than two
+// pings too many would end the connection.
+TEST_F(ClientTest, IdleConnectionIsProbedWithoutBeingClosedForIt) {
+  const TcpGate gate(server_.port());
+  ConnectionOptions options = server_.Options(gate.address());
+  options.keepalive_time = absl::Seconds(10);
+  const Client client = Connect(options);
+  EXPECT_EQ(ReasonOf(client.Lookup({operation_, {}, {}}).status()),
+            ErrorReason::kOperationNotFound);
+  absl::SleepFor(absl::Seconds(55));  // five pings
+  EXPECT_EQ(ReasonOf(client.Lookup({operation_, {}, {}}).status()),
+            ErrorReason::kOperationNotFound);
+  EXPECT_EQ(gate.accepted(), 1);
+}
+
 // ---- errors, limits, batches ----
 
 TEST_F(ClientTest, ValueOutOfItsLimitIsNamedWithTheLimit) {

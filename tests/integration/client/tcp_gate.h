@@ -26,6 +26,8 @@ class TcpGate {
 
   // What the server says from now on gets lost; what the client says still arrives.
   void SwallowReplies(bool on) { swallow_ = on; }
+  // How many connections there have been.
+  int accepted() const { return accepted_; }
   // Ends all connections; new ones may come.
   void Cut() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -37,6 +39,7 @@ class TcpGate {
   int listener_ = -1;
   int own_port_ = 0;
   std::atomic<bool> swallow_{false};
+  std::atomic<int> accepted_{0};
   std::thread acceptor_;
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -194,6 +194,13 @@ TEST_F(GrpcStubTest, NextEndpointIsUsedWhereOneDoesNotAnswer) {
   }
 }
 
+TEST_F(GrpcStubTest, ProxyInTheEnvironmentIsNotAskedForThisMachine) {
+  setenv("http_proxy", "http://127.0.0.1:1", 1);
+  const auto outcome = Lookup(Options());
+  unsetenv("http_proxy");
+  EXPECT_THAT(outcome, IsOk());
+}
+
 TEST_F(GrpcStubTest, MessageThatIsTooLargeIsNotSentAgainAndAgain) {
   ConnectionOptions options = Options();
   options.max_message_bytes = 1000;
