@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -33,7 +33,7 @@ absl::StatusOr<FileLock> FileLock::Take(const std::string& path) {
   const int descriptor = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) {
     return absl::UnavailableError(
-        absl::StrCat("sqlite: cannot open ", name, ": ", std::strerror(errno)));
+        absl::StrCat("sqlite: cannot open ", name, ": ", std::generic_category().message(errno)));
   }
   FileLock lock(descriptor);
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -31,7 +31,7 @@ using sqlite::File;
 using sqlite::FileLock;
 
 // Room beside the largest result in a statement.
-constexpr size_t kStatementRoom = 64 * 1024;
+constexpr size_t kStatementRoom = size_t{64} << 10;
 
 class SqliteStore final : public Store {
  public:
@@ -114,7 +114,7 @@ absl::Status CheckOptions(const SqliteOptions& options) {
 
 absl::Status CannotOpen(const std::string& path, int error) {
   const std::string message =
-      absl::StrCat("sqlite: cannot open ", path, ": ", std::strerror(error));
+      absl::StrCat("sqlite: cannot open ", path, ": ", std::generic_category().message(error));
   if (error == ENOENT || error == ENOTDIR) {
     return absl::InvalidArgumentError(
         absl::StrCat(message, "; the folder of the file has to exist"));
