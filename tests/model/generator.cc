@@ -166,8 +166,8 @@ class Operations {
       : hot_(hot), begin_ns_(begin_ns), seed_(seed) {}
 
   Target Pick(std::mt19937_64& random) const {
-    // 25 new operations a second, so that each is hot for hot/25 seconds: several leases long.
-    const int64_t turn = (NowNs() - begin_ns_) / 40'000'000;
+    // 100 new operations a second, so that each is hot for hot/100 seconds: several leases long.
+    const int64_t turn = (NowNs() - begin_ns_) / 10'000'000;
     const int64_t number = turn + static_cast<int64_t>(random() % static_cast<uint64_t>(hot_));
     return {.id = absl::StrCat("s", seed_, "-", number), .forgettable = number % 4 == 0};
   }

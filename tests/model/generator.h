@@ -19,7 +19,7 @@ struct GeneratorOptions {
   absl::Duration duration = absl::Seconds(10);
   // Operations that are worked on at the same time; a new one takes the place of one that has had
   // its time.
-  int hot_operations = 40;
+  int hot_operations = 80;
 };
 
 // Blocks for about `duration`. The choices of each consumer follow from the seed; how they
