@@ -1,0 +1,106 @@
+#include "pipeline/pipeline.h"
+
+#include <fstream>
+#include <utility>
+
+#include "base/clock.h"
+#include "contenders.h"
+#include "core/content_digest.h"
+#include "core/fingerprint.h"
+#include "store/mysql/mysql_store.h"
+
+namespace once::bench {
+namespace {
+
+core::AttemptId AttemptOf(const std::string& bytes) {
+  core::AttemptId id;
+  for (size_t i = 0; i < id.bytes.size(); ++i) id.bytes[i] = static_cast<uint8_t>(bytes[i]);
+  return id;
+}
+
+pipeline::CallInfo InfoFor(const std::string& id) {
+  pipeline::CallInfo info;
+  info.tenant = {1};
+  info.handler = "bench.points";
+  info.event_id = id;
+  return info;
+}
+
+class PipelineCaller final : public Caller {
+ public:
+  PipelineCaller(pipeline::Pipeline* pipeline, const Events& events)
+      : pipeline_(pipeline), events_(events) {}
+
+  void Cycle(uint64_t number, std::function<void(int)> done) override {
+    const std::string id = events_.Id(number);
+    pipeline::BeginCall call;
+    call.info = InfoFor(id);
+    call.request.digest = *core::DigestContent(core::DigestScheme::kJsonJcsSha256, ContentFor(id));
+    call.request.attempt = AttemptOf(NewAttemptId());
+    call.request.lease = absl::Seconds(30);
+    call.request.consumer = "bench";
+    pipeline_->Begin(std::move(call), [this, id, done = std::move(done)](
+                                          absl::StatusOr<core::BeginOutcome> outcome) {
+      const auto* granted = outcome.ok() ? std::get_if<core::Granted>(&*outcome) : nullptr;
+      if (granted == nullptr) return done(0);
+      Complete(id, granted->claim, done);
+    });
+  }
+
+ private:
+  void Complete(const std::string& id, const core::ClaimInfo& claim,
+                const std::function<void(int)>& done) {
+    pipeline::CompleteCall call;
+    call.info = InfoFor(id);
+    call.request.attempt = claim.attempt;
+    call.request.fence = claim.fence;
+    call.request.result = Result();
+    call.request.content_type = "application/json";
+    call.request.fingerprint =
+        core::FingerprintOf(call.request.status, call.request.content_type, call.request.result);
+    pipeline_->Complete(std::move(call), [done](absl::StatusOr<core::CompleteOutcome> outcome) {
+      done(outcome.ok() && std::holds_alternative<core::Completed>(*outcome) ? 1 : 0);
+    });
+  }
+
+  pipeline::Pipeline* const pipeline_;
+  const Events& events_;
+};
+
+class PipelineContender final : public Contender {
+ public:
+  PipelineContender(const DatabaseTarget& target, const Events& events, int committers)
+      : events_(events) {
+    store::MysqlOptions options;
+    options.hosts = {{target.host, static_cast<uint16_t>(target.port)}};
+    options.user = target.user;
+    std::string password;
+    std::ifstream in(target.password_file);
+    std::getline(in, password);
+    options.password = base::Secret(password);
+    options.database = target.database;
+    store_ = store::OpenMysqlStore(options);
+    pipeline::Options pipeline_options;
+    pipeline_options.committers = committers;
+    pipeline_ = pipeline::StartPipeline(pipeline_options, store_.get(), &clock_, nullptr);
+  }
+  bool blocking() const override { return false; }
+  std::unique_ptr<Caller> NewCaller(int) override {
+    return std::make_unique<PipelineCaller>(pipeline_.get(), events_);
+  }
+
+ private:
+  const Events& events_;
+  base::RealClock clock_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+};
+
+}  // namespace
+
+std::unique_ptr<Contender> NewPipeline(const DatabaseTarget& target, const Events& events,
+                                       int committers) {
+  return std::make_unique<PipelineContender>(target, events, committers);
+}
+
+}  // namespace once::bench
