@@ -78,7 +78,7 @@ absl::Status PrepareStore(const StorePreparation& preparation, store::Store& sto
   const absl::Time start = absl::Now();
   absl::Duration pause = kFirstPause;
   while (true) {
-    const absl::Status status = MigrateAndCheck(preparation, store, log);
+    absl::Status status = MigrateAndCheck(preparation, store, log);
     if (!WorthWaiting(status)) return status;
     const absl::Duration left = start + preparation.timeout - absl::Now();
     if (left <= absl::ZeroDuration()) {
