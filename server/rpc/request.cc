@@ -149,8 +149,7 @@ absl::StatusOr<store::DeliveryInfo> ToDelivery(v1::BeginRequest& request, const 
 
 absl::StatusOr<absl::Duration> ToWait(const google::protobuf::Duration& wait,
                                       const RequestContext& context, const FieldPath& path) {
-  const auto parsed =
-      ParseDuration(path.To("wait"), wait, absl::ZeroDuration(), context.limits.max_wait);
+  auto parsed = ParseDuration(path.To("wait"), wait, absl::ZeroDuration(), context.limits.max_wait);
   if (parsed.ok() && path.in_batch() && *parsed != absl::ZeroDuration()) {
     return InvalidField(path.To("wait").Text(), "must not be set in a batch");
   }

@@ -225,7 +225,7 @@ Name FillResponse(core::BeginOutcome&& outcome, absl::string_view /*handler*/,
                           return "granted";
                         },
                         [&](core::Completed&& completed) -> Name {
-                          const Name name = NameOf(completed);
+                          Name name = NameOf(completed);
                           Fill(std::move(completed), response->mutable_completed());
                           return name;
                         },
@@ -253,7 +253,7 @@ Name FillResponse(core::CompleteOutcome&& outcome, absl::string_view handler,
                   v1::CompleteResponse* response) {
   return std::visit(Overloaded{
                         [&](core::Completed&& completed) -> Name {
-                          const Name name = NameOf(completed);
+                          Name name = NameOf(completed);
                           Fill(std::move(completed), response->mutable_completed());
                           return name;
                         },
@@ -309,7 +309,7 @@ Name FillResponse(core::LookupOutcome&& outcome, absl::string_view handler,
                   v1::LookupResponse* response) {
   return std::visit(Overloaded{
                         [&](core::Completed&& completed) -> Name {
-                          const Name name = NameOf(completed);
+                          Name name = NameOf(completed);
                           Fill(std::move(completed), response->mutable_completed());
                           return name;
                         },

@@ -75,7 +75,7 @@ absl::Status MysqlWriteSession::ReadRows(absl::Span<const NewOperation> inserts,
             [](const OperationKey* a, const OperationKey* b) { return *a < *b; });
 
   for (const RowStatement& statement : SelectOperations(keys, session_.statement_bytes)) {
-    const absl::Status status = session_.connection->Query(statement.sql, [&](RowReader& reader) {
+    absl::Status status = session_.connection->Query(statement.sql, [&](RowReader& reader) {
       SelectedOperation selected = ReadOperation(reader);
       rows.now = std::max(rows.now, selected.moment.now);
       const size_t insert = IndexOf(inserts, selected.key, KeyOfInsert);
@@ -195,7 +195,7 @@ absl::Status MysqlWriteSession::RunGuarded(const std::vector<RowStatement>& stat
 }
 
 absl::Status MysqlWriteSession::Commit() {
-  const absl::Status status = session_.connection->Commit();
+  absl::Status status = session_.connection->Commit();
   if (status.ok()) in_transaction_ = false;
   return status;
 }
