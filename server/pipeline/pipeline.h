@@ -116,6 +116,7 @@ class Observer {
   virtual void OnRetry(absl::string_view why) { (void)why; }
   // After a committer took a batch: what still waits in its queue.
   virtual void OnQueueDepth(int shard, size_t calls) { (void)shard, (void)calls; }
+  // Told in order, under the lock of the waiting room: must not call the pipeline.
   virtual void OnWaiters(size_t waiting) { (void)waiting; }
   virtual void OnReadBatch(size_t keys, absl::Duration query) { (void)keys, (void)query; }
   // The store's own words on any failure but a conflict, for the log; callers get none of it.

@@ -67,21 +67,18 @@ absl::Status WaitRoom::TakePlace(const core::OperationKey& key, Place& place) {
 }
 
 void WaitRoom::Leave(Place& place) {
-  size_t left = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    auto of_tenant = places_by_tenant_.find(place.key_.tenant.value);
-    if (--of_tenant->second == 0) places_by_tenant_.erase(of_tenant);
-    left = --places_;
-    if (place.at_the_door_) {
-      WaitSpot& spot = spots_.at(place.key_);
-      spot.at_the_door = false;
-      spot.newcomers = true;
-      LookNow(spot);
-      DropIfEmpty(spot);
-    }
-  }
-  observer_->OnWaiters(left);
+  absl::MutexLock lock(&mutex_);
+  auto of_tenant = places_by_tenant_.find(place.key_.tenant.value);
+  if (--of_tenant->second == 0) places_by_tenant_.erase(of_tenant);
+  --places_;
+  // Under the lock, so that the last number told is the last that was true.
+  observer_->OnWaiters(places_);
+  if (!place.at_the_door_) return;
+  WaitSpot& spot = spots_.at(place.key_);
+  spot.at_the_door = false;
+  spot.newcomers = true;
+  LookNow(spot);
+  DropIfEmpty(spot);
 }
 
 // ---- waiters ----
@@ -90,7 +87,6 @@ void WaitRoom::Park(const core::OperationKey& key, WaitingCall call, core::InPro
   absl::Time next_end = WaitUntilOf(call);
   absl::Status refused;
   bool closed = false;
-  size_t places = 0;
   {
     absl::MutexLock lock(&mutex_);
     Place& place = PlaceOf(call);
@@ -112,7 +108,7 @@ void WaitRoom::Park(const core::OperationKey& key, WaitingCall call, core::InPro
       LookBy(spot, now + state.lease_remaining + kAfterLease);
     }
     next_end = std::min(next_end, next_search_);
-    places = places_;
+    observer_->OnWaiters(places_);
   }
   if (closed) {
     AnswerInProgress(call, std::move(state));
@@ -120,7 +116,6 @@ void WaitRoom::Park(const core::OperationKey& key, WaitingCall call, core::InPro
     PendingOf(call)->Fail(refused);
   } else {
     timekeeper_->Nudge(next_end);
-    observer_->OnWaiters(places);
   }
 }
 

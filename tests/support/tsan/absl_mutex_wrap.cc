@@ -3,7 +3,7 @@
 // The linker sends every call of our objects to the wrappers below (--wrap, see CMakeLists.txt
 // beside this file); they call the library and tell the sanitizer what happens before what. Calls
 // from inside the library stay as they are, so what it does there with locks of its own
-// (Notification, the reference count of Status) is told here as well.
+// (Notification) is told here as well.
 //
 // absl::Mutex::Await and LockWhen have no wrapper: they are not used in this project.
 #include <cstdint>
@@ -16,10 +16,12 @@ extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 
-// absl's own search for deadlocks allocates under spin locks that nobody can see.
+// absl's own search for deadlocks allocates under spin locks that nobody can see. The last one to
+// let go of a shared status frees it inside the library, after a count that nobody can see either.
 const char* __tsan_default_suppressions() {
   return "called_from_lib:libabsl_graphcycles_internal\n"
-         "called_from_lib:libabsl_malloc_internal\n";
+         "called_from_lib:libabsl_malloc_internal\n"
+         "called_from_lib:libabsl_status.so\n";
 }
 }
 
@@ -126,16 +128,6 @@ bool WrapWaitForTimeout(const absl::Notification* notification, absl::Duration t
   const bool notified = RealWaitForTimeout(notification, timeout);
   if (notified) Acquire(notification);
   return notified;
-}
-
-// The last one to let go of a shared status frees it: after all the others.
-void RealUnref(uintptr_t representation) ONCE_REAL("6Status15UnrefNonInlinedEm");
-void WrapUnref(uintptr_t representation) ONCE_WRAP("6Status15UnrefNonInlinedEm");
-void WrapUnref(uintptr_t representation) {
-  const auto* shared = reinterpret_cast<const void*>(representation & ~uintptr_t{3});
-  Release(shared);
-  Acquire(shared);
-  RealUnref(representation);
 }
 
 // NOLINTEND(readability-identifier-naming)

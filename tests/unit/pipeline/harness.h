@@ -292,13 +292,10 @@ class Harness {
     const absl::Time give_up = absl::Now() + kPatience;
     while (!condition()) {
       if (absl::Now() >= give_up) return false;
-      timing.Step(threads());
+      timing.Step();
     }
     return true;
   }
-
-  // Committers, readers, the reader of bodies, the poller, the timekeeper.
-  size_t threads() const { return static_cast<size_t>(options.committers + options.readers) + 3; }
 
   // The key, whose handler has the number that the store gave first.
   static core::OperationKey KeyOf(const std::string& event) { return {kTenant, {1}, event}; }

@@ -2,9 +2,15 @@
 #ifndef ONCE_TESTS_UNIT_PIPELINE_MANUAL_TIMING_H_
 #define ONCE_TESTS_UNIT_PIPELINE_MANUAL_TIMING_H_
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <list>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -30,7 +36,6 @@ class ManualTiming final : public Timing {
       absl::MutexLock lock(&mutex_);
       if (now_ >= until) return;
       self = sleepers_.insert(sleepers_.end(), Sleeper{mutex, condition, until});
-      slept_.SignalAll();
     }
     // An Advance in between takes `mutex` before it signals, so it cannot come too early.
     condition->Wait(mutex);
@@ -47,21 +52,17 @@ class ManualTiming final : public Timing {
     MoveTo(to);
   }
 
-  // Moves to the time that the next sleeper waits for, once all of `threads` sleep (those that hang
-  // elsewhere are given up after a moment). False where nobody waits for a time.
-  bool Step(size_t threads) {
-    absl::Time to = absl::InfiniteFuture();
+  // Moves to the time that the next sleeper waits for, once no thread has anything left to do.
+  // False where nobody waits for a time.
+  bool Step() {
+    // Twice in a row: a thread may sleep for a moment to get a lock.
+    for (int calm = 0; calm < 2; ++calm) {
+      while (!OthersSleep()) calm = 0;
+      absl::SleepFor(absl::Microseconds(50));
+    }
+    absl::Time to;
     {
       absl::MutexLock lock(&mutex_);
-      const absl::Time give_up = absl::Now() + absl::Milliseconds(20);
-      // Twice in a row, because a thread that was just signalled still looks asleep.
-      for (int calm = 0; calm < 2; ++calm) {
-        while (sleepers_.size() < threads && absl::Now() < give_up) {
-          slept_.WaitWithDeadline(&mutex_, give_up);
-          calm = 0;
-        }
-        changed_.WaitWithTimeout(&mutex_, absl::Microseconds(100));
-      }
       to = Next();
     }
     if (to == absl::InfiniteFuture()) return false;
@@ -75,6 +76,22 @@ class ManualTiming final : public Timing {
     absl::CondVar* condition;
     absl::Time until;
   };
+
+  // Whether every other thread of this process is blocked. One that was just woken counts as
+  // running before it gets a processor, which is what makes this exact where the sleepers alone are
+  // not: they look asleep until they run.
+  static bool OthersSleep() {
+    namespace fs = std::filesystem;
+    const std::string self = std::to_string(gettid());
+    for (const fs::directory_entry& task : fs::directory_iterator("/proc/self/task")) {
+      if (task.path().filename() == self) continue;
+      std::ifstream file(task.path() / "stat");
+      const std::string stat{std::istreambuf_iterator<char>(file), {}};
+      const size_t name_end = stat.rfind(')');  // "tid (name) state …"
+      if (name_end != std::string::npos && stat.compare(name_end, 3, ") S") != 0) return false;
+    }
+    return true;
+  }
 
   absl::Time Next() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     absl::Time next = absl::InfiniteFuture();
@@ -98,8 +115,6 @@ class ManualTiming final : public Timing {
   }
 
   mutable absl::Mutex mutex_;
-  absl::CondVar slept_;
-  absl::CondVar changed_;  // never signalled: a pause without the lock
   absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::FromUnixSeconds(1'700'000'000);
   std::list<Sleeper> sleepers_ ABSL_GUARDED_BY(mutex_);
 };

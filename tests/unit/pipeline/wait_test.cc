@@ -423,8 +423,12 @@ TEST_F(WaitTest, LoserAgainstAnotherServerGoesBackToItsPlace) {
     }
     return Fault::kNone;
   });
+  const size_t batches = h_.observer.batches().size();
   h_.Abandon(MakeAbandon("e", claim)).Get();
-  ASSERT_TRUE(h_.observer.WaitFor([&] { return touches == 2; }));
+  // The Begin's transaction has to be over too: what it writes must not come after their
+  // completion.
+  ASSERT_TRUE(h_.observer.WaitFor([&] { return h_.observer.batches().size() >= batches + 2; }));
+  ASSERT_EQ(touches, 2);
   const size_t reads = h_.observer.read_batches();
   Tick();
   ASSERT_TRUE(h_.observer.WaitFor([&] { return h_.observer.read_batches() > reads; }));
