@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "app/command_line.h"
 #include "app/commands.h"
 #include "app/logging.h"
@@ -69,5 +70,10 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace once::app
 
 int main(int argc, char** argv) {
+#ifdef NDEBUG
+  // Debian builds Abseil with its search for deadlocks on, which costs every lock a look into a
+  // process-wide graph. Debug builds and tests keep it.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+#endif
   return once::app::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

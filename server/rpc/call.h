@@ -39,6 +39,10 @@ class CallReactor final : public grpc::ServerUnaryReactor {
  private:
   friend class Call;
 
+  // gRPC runs the two above on its own thread instead of handing each to an executor's: they do not
+  // block.
+  bool InternalInlineable() override { return true; }
+
   void Finish(absl::string_view outcome, const absl::Status& error, const grpc::Status& status);
 
   grpc::CallbackServerContext* const context_;

@@ -24,6 +24,15 @@ constexpr size_t kKeysPerList = 200;
 constexpr absl::string_view kMomentColumns =
     "TIMESTAMPDIFF(MICROSECOND,'1970-01-01 00:00:00',SYSDATE(6)),@@global.read_only";
 
+// What ReadOperation reads after the moment.
+constexpr absl::string_view kOperationColumns =
+    "tenant_id,handler_id,event_id,digest_scheme,digest,state,"
+    "attempt_id,fence,claimed_us,lease_expires_us,consumer,handler_version,"
+    "claims,deliveries,first_seen_us,"
+    "prev_attempt_id,prev_fence,prev_claimed_us,prev_lease_expires_us,prev_consumer,"
+    "prev_handler_version,unknown_attempts,"
+    "status,completed_us,content_type,result_size,result_sha256,result";
+
 void AppendKey(SqlBuilder& sql, const OperationKey& key) {
   sql.Int(key.tenant.value).Raw(",").Int(key.handler.value).Raw(",").Bytes(key.event_id);
 }
@@ -238,32 +247,64 @@ constexpr absl::string_view kGuardCondition =
 
 // ---- attempt log ----
 
-void AppendAttempt(SqlBuilder& sql, const AttemptEntry& entry) {
-  sql.Raw("(");
-  AppendKey(sql, entry.key);
-  sql.Raw(",").Bytes(entry.entry).Raw(",").Bytes(entry.attempt.bytes);
-  sql.Raw(",").Int(static_cast<int>(entry.kind)).Raw(",").Int(static_cast<int>(entry.outcome));
-  sql.Raw(",").Int(entry.fence.value).Raw(",").Int(entry.attempt_number).Raw(",");
-  if (entry.digest.has_value()) {
-    sql.Int(static_cast<int>(entry.digest->scheme)).Raw(",").Bytes(entry.digest->sha256);
-  } else {
-    sql.Raw("NULL,NULL");
-  }
-  sql.Raw(",").BytesOrNull(entry.consumer).Raw(",").BytesOrNull(entry.handler_version);
-  sql.Raw(",").BytesOrNull(entry.note);
-  const DeliveryInfo& delivery = entry.delivery;
-  sql.Raw(",").BytesOrNull(delivery.reference).Raw(",").Int(delivery.source);
-  sql.Raw(",").BytesOrNull(delivery.cause_handler).Raw(",").BytesOrNull(delivery.cause_event_id);
-  sql.Raw(",").BytesOrNull(delivery.cause_reason).Raw(",").BytesOrNull(delivery.aggregate_id);
-  sql.Raw(",");
-  // A version means something with an aggregate only.
-  if (delivery.aggregate_id.empty()) {
-    sql.Raw("NULL");
-  } else {
-    sql.Int(delivery.aggregate_version);
-  }
-  sql.Raw(",").Raw(kNowMicros).Raw(")");
+struct AttemptColumn {
+  absl::string_view name;
+  void (*append)(SqlBuilder&, const AttemptEntry&);
+};
+
+const AttemptColumn kAttemptColumns[] = {
+    {"tenant_id", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(e.key.tenant.value); }},
+    {"handler_id", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(e.key.handler.value); }},
+    {"event_id", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Bytes(e.key.event_id); }},
+    {"entry_id", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Bytes(e.entry); }},
+    {"attempt_id", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Bytes(e.attempt.bytes); }},
+    {"kind", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(static_cast<int>(e.kind)); }},
+    {"outcome",
+     [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(static_cast<int>(e.outcome)); }},
+    {"fence", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(e.fence.value); }},
+    {"attempt_number", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(e.attempt_number); }},
+    {"delivery_source", [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(e.delivery.source); }},
+    {"logged_us", [](SqlBuilder& sql, const AttemptEntry&) { sql.Raw(kNowMicros); }},
+};
+
+// Columns that are NULL in most entries: they cost nothing in a statement none of whose rows has
+// them.
+struct OptionalAttemptColumn {
+  absl::string_view name;
+  bool (*present)(const AttemptEntry&);
+  void (*append)(SqlBuilder&, const AttemptEntry&);
+};
+
+template <auto member>
+constexpr OptionalAttemptColumn TextOfEntry(absl::string_view name) {
+  return {name, [](const AttemptEntry& e) { return !(e.*member).empty(); },
+          [](SqlBuilder& sql, const AttemptEntry& e) { sql.Bytes(e.*member); }};
 }
+template <auto member>
+constexpr OptionalAttemptColumn TextOfDelivery(absl::string_view name) {
+  return {name, [](const AttemptEntry& e) { return !(e.delivery.*member).empty(); },
+          [](SqlBuilder& sql, const AttemptEntry& e) { sql.Bytes(e.delivery.*member); }};
+}
+
+bool HasDigest(const AttemptEntry& e) { return e.digest.has_value(); }
+
+const OptionalAttemptColumn kOptionalAttemptColumns[] = {
+    {"digest_scheme", HasDigest,
+     [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(static_cast<int>(e.digest->scheme)); }},
+    {"digest", HasDigest,
+     [](SqlBuilder& sql, const AttemptEntry& e) { sql.Bytes(e.digest->sha256); }},
+    TextOfEntry<&AttemptEntry::consumer>("consumer"),
+    TextOfEntry<&AttemptEntry::handler_version>("handler_version"),
+    TextOfEntry<&AttemptEntry::note>("note"),
+    TextOfDelivery<&DeliveryInfo::reference>("delivery_reference"),
+    TextOfDelivery<&DeliveryInfo::cause_handler>("cause_handler"),
+    TextOfDelivery<&DeliveryInfo::cause_event_id>("cause_event_id"),
+    TextOfDelivery<&DeliveryInfo::cause_reason>("cause_reason"),
+    TextOfDelivery<&DeliveryInfo::aggregate_id>("aggregate_id"),
+    // A version means something with an aggregate only.
+    {"aggregate_version", [](const AttemptEntry& e) { return !e.delivery.aggregate_id.empty(); },
+     [](SqlBuilder& sql, const AttemptEntry& e) { sql.Int(e.delivery.aggregate_version); }},
+};
 
 template <size_t n>
 std::array<uint8_t, n> ToArray(absl::string_view bytes) {
@@ -311,7 +352,11 @@ std::optional<core::Receipt> ReadReceipt(RowReader& reader) {
 
 }  // namespace
 
-std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, size_t limit) {
+std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, bool returning,
+                                           size_t limit) {
+  const std::string tail = absl::StrCat(
+      " ON DUPLICATE KEY UPDATE deliveries=deliveries+VALUES(deliveries)",
+      returning ? absl::StrCat(" RETURNING ", kMomentColumns, ",", kOperationColumns) : "");
   // A column that was given before may be used in the values after it: one look at the clock gives
   // all times of a row.
   return SplitRows<NewOperation>(
@@ -319,8 +364,7 @@ std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, 
       "INSERT INTO operation(tenant_id,handler_id,event_id,digest_scheme,digest,state,attempt_id,"
       "fence,claimed_us,first_seen_us,lease_expires_us,claims,deliveries,consumer,handler_version,"
       "unknown_attempts) VALUES ",
-      ",", " ON DUPLICATE KEY UPDATE deliveries=deliveries+VALUES(deliveries)",
-      [](SqlBuilder& sql, const NewOperation& row, bool) {
+      ",", tail, [](SqlBuilder& sql, const NewOperation& row, bool) {
         sql.Raw("(");
         AppendKey(sql, row.key);
         sql.Raw(",").Int(static_cast<int>(row.digest.scheme)).Raw(",").Bytes(row.digest.sha256);
@@ -334,16 +378,9 @@ std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, 
 
 std::vector<RowStatement> SelectOperations(absl::Span<const OperationKey* const> keys,
                                            size_t limit) {
-  return SelectByKeys(
-      absl::StrCat("SELECT ", kMomentColumns,
-                   ",tenant_id,handler_id,event_id,digest_scheme,digest,state,"
-                   "attempt_id,fence,claimed_us,lease_expires_us,consumer,handler_version,"
-                   "claims,deliveries,first_seen_us,"
-                   "prev_attempt_id,prev_fence,prev_claimed_us,prev_lease_expires_us,prev_consumer,"
-                   "prev_handler_version,unknown_attempts,"
-                   "status,completed_us,content_type,result_size,result_sha256,result"
-                   " FROM operation FORCE INDEX (PRIMARY) WHERE "),
-      keys, kKeysPerSelect, limit);
+  return SelectByKeys(absl::StrCat("SELECT ", kMomentColumns, ",", kOperationColumns,
+                                   " FROM operation FORCE INDEX (PRIMARY) WHERE "),
+                      keys, kKeysPerSelect, limit);
 }
 
 SelectedOperation ReadOperation(RowReader& reader) {
@@ -421,14 +458,32 @@ std::vector<RowStatement> SelectBodies(absl::Span<const OperationKey* const> key
 
 std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries, bool repeated,
                                          size_t limit) {
+  std::string head = "INSERT INTO attempt(";
+  for (const AttemptColumn& column : kAttemptColumns) absl::StrAppend(&head, column.name, ",");
+  std::vector<const OptionalAttemptColumn*> used;
+  for (const OptionalAttemptColumn& column : kOptionalAttemptColumns) {
+    if (std::none_of(entries.begin(), entries.end(), column.present)) continue;
+    used.push_back(&column);
+    absl::StrAppend(&head, column.name, ",");
+  }
+  head.back() = ')';
+  head += " VALUES ";
   return SplitRows<AttemptEntry>(
-      entries, limit,
-      "INSERT INTO attempt(tenant_id,handler_id,event_id,entry_id,attempt_id,kind,outcome,fence,"
-      "attempt_number,digest_scheme,digest,consumer,handler_version,note,delivery_reference,"
-      "delivery_source,cause_handler,cause_event_id,cause_reason,aggregate_id,aggregate_version,"
-      "logged_us) VALUES ",
-      ",", repeated ? " ON DUPLICATE KEY UPDATE entry_id=attempt.entry_id" : "",
-      [](SqlBuilder& sql, const AttemptEntry& entry, bool) { AppendAttempt(sql, entry); });
+      entries, limit, head, ",",
+      repeated ? " ON DUPLICATE KEY UPDATE entry_id=attempt.entry_id" : "",
+      [&used](SqlBuilder& sql, const AttemptEntry& entry, bool) {
+        absl::string_view separator = "(";
+        for (const AttemptColumn& column : kAttemptColumns) {
+          sql.Raw(separator);
+          separator = ",";
+          column.append(sql, entry);
+        }
+        for (const OptionalAttemptColumn* column : used) {
+          sql.Raw(",");
+          column->present(entry) ? column->append(sql, entry) : (void)sql.Raw("NULL");
+        }
+        sql.Raw(")");
+      });
 }
 
 std::string SelectNow() { return absl::StrCat("SELECT ", kMomentColumns); }

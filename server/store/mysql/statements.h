@@ -29,8 +29,10 @@ struct RowStatement {
   size_t rows = 0;
 };
 
-// Inserts rows or counts the deliveries of those that exist, locking both.
-std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, size_t limit);
+// Inserts rows or counts the deliveries of those that exist, locking both. `returning` (MariaDB
+// only): gives the rows back as SelectOperations would.
+std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, bool returning,
+                                           size_t limit);
 
 // Reads rows with the database's clock; see ReadOperation.
 std::vector<RowStatement> SelectOperations(absl::Span<const core::OperationKey* const> keys,

@@ -52,46 +52,64 @@ absl::StatusOr<RowSet> MysqlWriteSession::TouchAndRead(absl::Span<const NewOpera
     return absl::UnavailableError("the sessions moved to another host");
   }
   in_transaction_ = true;  // autocommit is off: the first statement starts it
-  if (absl::StatusOr<uint64_t> touched =
-          RunAll(InsertOperations(inserts, session_.statement_bytes));
-      !touched.ok()) {
-    return Unexpected(touched.status());
-  }
   RowSet rows;
+  rows.inserts.resize(inserts.size());
+  rows.others.resize(others.size());
+  if (absl::Status status = Touch(inserts, rows); !status.ok()) return Unexpected(status);
   if (absl::Status status = ReadRows(inserts, others, rows); !status.ok()) return status;
   if (absl::Status status = RestampFreshRows(inserts, rows); !status.ok()) return status;
   return rows;
 }
 
+absl::Status MysqlWriteSession::Touch(absl::Span<const NewOperation> inserts, RowSet& rows) {
+  if (!session_.version.mariadb) {
+    return RunAll(InsertOperations(inserts, /*returning=*/false, session_.statement_bytes))
+        .status();
+  }
+  for (const RowStatement& statement :
+       InsertOperations(inserts, /*returning=*/true, session_.statement_bytes)) {
+    if (absl::Status status = CheckFits(statement); !status.ok()) return status;
+    if (absl::Status status = ReadInto(statement, inserts, {}, rows); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MysqlWriteSession::ReadRows(absl::Span<const NewOperation> inserts,
                                          absl::Span<const OperationKey> others, RowSet& rows) {
-  rows.inserts.resize(inserts.size());
-  rows.others.resize(others.size());
   std::vector<const OperationKey*> keys;
   keys.reserve(inserts.size() + others.size());
-  for (const NewOperation& insert : inserts) keys.push_back(&insert.key);
+  for (size_t i = 0; i < inserts.size(); ++i) {
+    if (!rows.inserts[i].has_value()) keys.push_back(&inserts[i].key);
+  }
   for (const OperationKey& key : others) keys.push_back(&key);
   std::sort(keys.begin(), keys.end(),
             [](const OperationKey* a, const OperationKey* b) { return *a < *b; });
 
   for (const RowStatement& statement : SelectOperations(keys, session_.statement_bytes)) {
-    absl::Status status = session_.connection->Query(statement.sql, [&](RowReader& reader) {
-      SelectedOperation selected = ReadOperation(reader);
-      rows.now = std::max(rows.now, selected.moment.now);
-      const size_t insert = IndexOf(inserts, selected.key, KeyOfInsert);
-      if (insert < inserts.size()) {
-        rows.inserts[insert] = std::move(selected.row);
-        return;
-      }
-      const size_t other = IndexOf(others, selected.key, KeyItself);
-      if (other < others.size()) rows.others[other] = std::move(selected.row);
-    });
-    if (!status.ok()) return status;
+    if (absl::Status status = ReadInto(statement, inserts, others, rows); !status.ok()) {
+      return status;
+    }
   }
   if (rows.now.micros != 0) return absl::OkStatus();
   // Nothing was there that could have brought the time along.
   return session_.connection->Query(SelectNow(),
                                     [&](RowReader& reader) { rows.now = ReadNow(reader).now; });
+}
+
+absl::Status MysqlWriteSession::ReadInto(const RowStatement& statement,
+                                         absl::Span<const NewOperation> inserts,
+                                         absl::Span<const OperationKey> others, RowSet& rows) {
+  return session_.connection->Query(statement.sql, [&](RowReader& reader) {
+    SelectedOperation selected = ReadOperation(reader);
+    rows.now = std::max(rows.now, selected.moment.now);
+    const size_t insert = IndexOf(inserts, selected.key, KeyOfInsert);
+    if (insert < inserts.size()) {
+      rows.inserts[insert] = std::move(selected.row);
+      return;
+    }
+    const size_t other = IndexOf(others, selected.key, KeyItself);
+    if (other < others.size()) rows.others[other] = std::move(selected.row);
+  });
 }
 
 absl::Status MysqlWriteSession::RestampFreshRows(absl::Span<const NewOperation> inserts,
@@ -168,15 +186,17 @@ absl::Status MysqlWriteSession::WriteChanges(const std::vector<RowChange>& chang
   return Unexpected(RunAll(InsertBodies(completions, limit)).status());
 }
 
+absl::Status MysqlWriteSession::CheckFits(const RowStatement& statement) const {
+  if (statement.sql.size() <= session_.max_packet_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a row needs a statement of ", statement.sql.size(),
+      " bytes; the database's max_allowed_packet is ", session_.settings.max_allowed_packet));
+}
+
 absl::StatusOr<uint64_t> MysqlWriteSession::RunAll(const std::vector<RowStatement>& statements) {
   uint64_t affected = 0;
   for (const RowStatement& statement : statements) {
-    // Sent all the same, it would cost the connection.
-    if (statement.sql.size() > session_.max_packet_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a row needs a statement of ", statement.sql.size(),
-          " bytes; the database's max_allowed_packet is ", session_.settings.max_allowed_packet));
-    }
+    if (absl::Status status = CheckFits(statement); !status.ok()) return status;
     absl::StatusOr<uint64_t> rows = session_.connection->Execute(statement.sql);
     if (!rows.ok()) return rows.status();
     affected += *rows;

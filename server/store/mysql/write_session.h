@@ -28,11 +28,18 @@ class MysqlWriteSession final : public WriteSession {
   bool usable() const override;
 
  private:
+  // A statement that does not fit into a packet would cost the connection.
+  absl::Status CheckFits(const RowStatement& statement) const;
   // Runs all statements; the sum of their affected rows.
   absl::StatusOr<uint64_t> RunAll(const std::vector<RowStatement>& statements);
   // ABORTED unless each of `expected` rows was there and its guard held.
   absl::Status RunGuarded(const std::vector<RowStatement>& statements, size_t expected);
+  // Inserts or counts. Reads the rows at once where the server can (MariaDB), in place of a SELECT.
+  absl::Status Touch(absl::Span<const NewOperation> inserts, RowSet& rows);
+  // Reads the rows that `rows` does not have yet, and the time.
   absl::Status ReadRows(absl::Span<const NewOperation> inserts,
+                        absl::Span<const core::OperationKey> others, RowSet& rows);
+  absl::Status ReadInto(const RowStatement& statement, absl::Span<const NewOperation> inserts,
                         absl::Span<const core::OperationKey> others, RowSet& rows);
   absl::Status RestampFreshRows(absl::Span<const NewOperation> inserts, RowSet& rows);
   absl::Status WriteChanges(const std::vector<RowChange>& changes);

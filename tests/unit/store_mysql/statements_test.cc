@@ -55,7 +55,7 @@ std::vector<NewOperation> Inserts(int count) {
 
 TEST(Statements, AreSplitBelowTheLimitWithAllRowsOnce) {
   constexpr size_t kLimit = 4000;
-  const auto statements = InsertOperations(Inserts(20), kLimit);
+  const auto statements = InsertOperations(Inserts(20), /*returning=*/false, kLimit);
   EXPECT_GT(statements.size(), 1u);
   size_t rows = 0;
   for (const RowStatement& statement : statements) {
@@ -68,15 +68,27 @@ TEST(Statements, AreSplitBelowTheLimitWithAllRowsOnce) {
 }
 
 TEST(Statements, ARowAboveTheLimitGetsAStatementOfItsOwn) {
-  EXPECT_THAT(InsertOperations(Inserts(3), 10), SizeIs(3));
+  EXPECT_THAT(InsertOperations(Inserts(3), /*returning=*/true, 10), SizeIs(3));
 }
 
 TEST(Statements, NoRowsGiveNoStatement) {
-  EXPECT_THAT(InsertOperations({}, 1000), SizeIs(0));
+  EXPECT_THAT(InsertOperations({}, /*returning=*/true, 1000), SizeIs(0));
   EXPECT_THAT(UpdateOperations(ChangedColumns::kClaim, {}, 1000), SizeIs(0));
   EXPECT_THAT(DeleteOperations({}, 1000), SizeIs(0));
   EXPECT_THAT(SelectOperations({}, 1000), SizeIs(0));
   EXPECT_THAT(InsertAttempts({}, false, 1000), SizeIs(0));
+}
+
+TEST(Statements, AttemptsNameOnlyTheColumnsThatSomeEntryHas) {
+  std::vector<AttemptEntry> entries(2);
+  const std::string bare = InsertAttempts(entries, false, 1 << 20)[0].sql;
+  EXPECT_THAT(bare, Not(HasSubstr("NULL")));
+  EXPECT_THAT(bare, Not(HasSubstr("consumer")));
+  entries[1].consumer = "c";
+  const std::string one = InsertAttempts(entries, false, 1 << 20)[0].sql;
+  EXPECT_THAT(one, HasSubstr(",consumer) VALUES ("));
+  EXPECT_EQ(CountOf(one, ",NULL)"), 1u);
+  EXPECT_EQ(CountOf(one, ",x'63')"), 1u);
 }
 
 TEST(Statements, KeysAreGroupedByHandlerInShortLists) {
