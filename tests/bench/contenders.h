@@ -27,6 +27,8 @@ enum class Mode : uint8_t {
   kBegin,   // Begin only: duplicates of completed events, or conflicts with `other_content`
   kLookup,  // Lookup only
   kMix,     // nine cycles with new events, one Begin of a completed event
+  kHold,    // Begin only, with a lease that outlives the benchmark
+  kWait,    // Begin of a held event, with a wait; settled if the wait ended without an outcome
 };
 
 struct OnceTarget {
@@ -34,14 +36,16 @@ struct OnceTarget {
   std::string token;    // empty: none (the empty server)
   std::string ca_file;  // empty: plaintext
   int channels = 2;     // shared by all callers
+  int threads = 1;      // that drive the calls, each with a completion queue
 };
 
 struct OnceWork {
   Mode mode = Mode::kCycle;
   int batch = 0;  // items per BatchBegin and BatchComplete; 0: unary calls
   bool other_content = false;
-  uint64_t known_run = 0;  // Events run whose first `known` events are completed
+  uint64_t known_run = 0;  // Events run whose first `known` events are completed, or held
   uint64_t known = 0;
+  int wait_seconds = 50;  // kWait
 };
 
 std::unique_ptr<Contender> NewOnce(const OnceTarget& target, const OnceWork& work,
@@ -51,9 +55,9 @@ std::unique_ptr<Contender> NewOnce(const OnceTarget& target, const OnceWork& wor
 std::unique_ptr<Contender> NewPipeline(const DatabaseTarget& target, const Events& events,
                                        int committers);
 
-// A server whose Begin, Complete and Lookup answer an empty message at once; serves until SIGTERM.
+// A server whose Begin and Complete answer an empty message at once; serves until SIGTERM.
 // Writes its port to `ports_file`.
-int ServeEmpty(const std::string& ports_file);
+int ServeEmpty(const std::string& ports_file, int threads);
 
 }  // namespace once::bench
 

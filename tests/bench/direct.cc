@@ -91,14 +91,14 @@ class DirectCaller final : public Caller {
                 "event_id = ? AND state = 1",
                 2) {}
 
-  void Cycle(uint64_t number, std::function<void(int)> done) override {
+  void Cycle(uint64_t number, CycleEnd* end) override {
     const std::string id = events_.Id(number);
     const std::string content = ContentFor(id);
     std::string digest(SHA256_DIGEST_LENGTH, '\0');
     SHA256(reinterpret_cast<const unsigned char*>(content.data()), content.size(),
            reinterpret_cast<unsigned char*>(digest.data()));
     const bool claimed = insert_.Run({id, digest}) == 1;
-    done(claimed && update_.Run({Result(), id}) == 1 ? 1 : 0);
+    end->Ended(claimed && update_.Run({events_.result(), id}) == 1 ? 1 : 0);
   }
 
  private:
@@ -114,7 +114,7 @@ class Direct final : public Contender {
     Connection(target).Execute(
         "CREATE TABLE IF NOT EXISTS inbox (event_id VARBINARY(255) NOT NULL PRIMARY KEY, digest "
         "BINARY(32) NOT NULL, state TINYINT NOT NULL,"
-        " received_at DATETIME(6) NOT NULL, completed_at DATETIME(6), result VARBINARY(1024)) "
+        " received_at DATETIME(6) NOT NULL, completed_at DATETIME(6), result MEDIUMBLOB) "
         "ENGINE=InnoDB");
   }
   bool blocking() const override { return true; }

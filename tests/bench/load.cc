@@ -1,14 +1,19 @@
 #include "load.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <functional>
 #include <mutex>
-#include <queue>
 #include <thread>
 #include <utility>
+
+#include "absl/synchronization/notification.h"
 
 namespace once::bench {
 namespace {
@@ -50,119 +55,121 @@ struct Tally {
   }
 };
 
+class Settled final : public CycleEnd {
+ public:
+  void Ended(int settled) override { settled_ = settled; }
+  int settled() const { return settled_; }
+
+ private:
+  int settled_ = 0;
+};
+
+// Linux wakes sleepers up to 50 us late, to save wakeups; a late start is not the server's fault.
+void SleepExactly() { prctl(PR_SET_TIMERSLACK, 1000UL); }
+
 void RunBlocking(Caller& caller, Run& run, Tally& tally) {
+  SleepExactly();
   for (;;) {
     const uint64_t number = run.next.fetch_add(1);
     const Clock::time_point due = run.Due(number, Clock::now());
     if (run.Over(number, due)) return;
     std::this_thread::sleep_until(due);
-    int settled = 0;
-    caller.Cycle(number, [&settled](int n) { settled = n; });
-    tally.Add(run, due, Clock::now(), settled);
+    Settled end;
+    caller.Cycle(number, &end);
+    tally.Add(run, due, Clock::now(), end.settled());
   }
 }
 
-// Starts cycles that are not due yet, for callers that do not block.
-class Pacer {
+// A caller whose cycles end in callbacks, with what its present cycle needs.
+class Slot final : public CycleEnd {
  public:
-  Pacer() : thread_([this] { Loop(); }) {}
-  ~Pacer() {
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
+  // `next` is told that the slot is free, on the thread on which the cycle ended.
+  Slot(std::unique_ptr<Caller> caller, const Run& run, Tally& tally,
+       std::function<void(Slot&)> next)
+      : caller_(std::move(caller)), run_(run), tally_(tally), next_(std::move(next)) {}
+  void Start(uint64_t number, Clock::time_point due) {
+    due_ = due;
+    caller_->Cycle(number, this);
   }
-  void At(Clock::time_point due, std::function<void()> start) {
-    {
-      std::lock_guard lock(mutex_);
-      heap_.push({due, std::move(start)});
-    }
-    changed_.notify_all();
+  void Ended(int settled) override {
+    tally_.Add(run_, due_, Clock::now(), settled);
+    next_(*this);
   }
 
  private:
-  struct Entry {
-    Clock::time_point due;
-    std::function<void()> start;
-    bool operator<(const Entry& other) const { return due > other.due; }
-  };
-  void Loop() {
-    std::unique_lock lock(mutex_);
-    while (!stopped_) {
-      if (heap_.empty()) {
-        changed_.wait(lock);
-      } else if (heap_.top().due > Clock::now()) {
-        changed_.wait_until(lock, heap_.top().due);
-      } else {
-        const auto start = heap_.top().start;
-        heap_.pop();
-        lock.unlock();
-        start();
-        lock.lock();
-      }
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::priority_queue<Entry> heap_;
-  bool stopped_ = false;
-  std::thread thread_;
+  const std::unique_ptr<Caller> caller_;
+  const Run& run_;
+  Tally& tally_;
+  const std::function<void(Slot&)> next_;
+  Clock::time_point due_;
 };
 
-// Callers whose cycles end in callbacks.
-class AsyncLoad {
- public:
-  AsyncLoad(Contender& contender, Run& run, std::vector<Tally>& tallies)
-      : run_(run), tallies_(tallies) {
-    for (int i = 0; i < run.options.callers; ++i) callers_.push_back(contender.NewCaller(i));
-  }
-  void Run_() {
-    active_ = callers_.size();
-    for (size_t i = 0; i < callers_.size(); ++i) Next(i);
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return active_ == 0; });
-  }
+std::deque<Slot> MakeSlots(Contender& contender, const Run& run, std::vector<Tally>& tallies,
+                           const std::function<void(Slot&)>& next) {
+  std::deque<Slot> slots;
+  for (int i = 0; i < run.options.callers; ++i)
+    slots.emplace_back(contender.NewCaller(i), run, tallies[static_cast<size_t>(i)], next);
+  return slots;
+}
 
- private:
-  void Next(size_t i) {
-    const uint64_t number = run_.next.fetch_add(1);
+// The next cycle starts where the last one ended: nobody in between.
+void RunClosedLoop(Contender& contender, Run& run, std::vector<Tally>& tallies) {
+  std::atomic<int> active{run.options.callers};
+  absl::Notification idle;
+  const std::function<void(Slot&)> next = [&](Slot& slot) {
+    const uint64_t number = run.next.fetch_add(1);
     const Clock::time_point now = Clock::now();
-    const Clock::time_point due = run_.Due(number, now);
-    if (run_.Over(number, due)) {
-      std::lock_guard lock(mutex_);
-      if (--active_ == 0) idle_.notify_all();
-      return;
-    }
-    if (due > now) {
-      pacer_.At(due, [this, i, number, due] { Start(i, number, due); });
-    } else {
-      Start(i, number, due);
-    }
-  }
-  void Start(size_t i, uint64_t number, Clock::time_point due) {
-    callers_[i]->Cycle(number, [this, i, due](int settled) {
-      tallies_[i].Add(run_, due, Clock::now(), settled);
-      Next(i);
-    });
-  }
+    if (!run.Over(number, now)) return slot.Start(number, now);
+    if (active.fetch_sub(1) == 1) idle.Notify();
+  };
+  std::deque<Slot> slots = MakeSlots(contender, run, tallies, next);
+  for (Slot& slot : slots) next(slot);
+  idle.WaitForNotification();
+}
 
-  Run& run_;
-  std::vector<Tally>& tallies_;
-  std::vector<std::unique_ptr<Caller>> callers_;
-  Pacer pacer_;
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  size_t active_ = 0;
-};
+// This thread is the pacer: it sleeps until a cycle is due and gives it to a free caller. Where
+// none is free the cycle starts late, and its latency counts from when it was due.
+void RunOpenLoop(Contender& contender, Run& run, std::vector<Tally>& tallies) {
+  SleepExactly();
+  std::mutex mutex;
+  std::condition_variable freed;
+  bool waiting = false;
+  std::vector<Slot*> free;
+  std::deque<Slot> slots = MakeSlots(contender, run, tallies, [&](Slot& slot) {
+    const std::lock_guard lock(mutex);
+    free.push_back(&slot);
+    if (waiting) freed.notify_one();
+  });
+  const auto wait_for_free = [&](size_t count) {
+    std::unique_lock lock(mutex);
+    waiting = true;
+    freed.wait(lock, [&] { return free.size() >= count; });
+    waiting = false;
+  };
+  for (Slot& slot : slots) free.push_back(&slot);
+  for (;;) {
+    const uint64_t number = run.next.fetch_add(1);
+    const Clock::time_point due = run.Due(number, {});
+    if (run.Over(number, due)) break;
+    std::this_thread::sleep_until(due);
+    wait_for_free(1);
+    Slot* slot = nullptr;
+    {
+      const std::lock_guard lock(mutex);
+      slot = free.back();
+      free.pop_back();
+    }
+    slot->Start(number, due);
+  }
+  wait_for_free(slots.size());
+}
 
 }  // namespace
 
 size_t Histogram::BucketOf(int64_t micros) {
   const auto value = static_cast<uint64_t>(std::max<int64_t>(micros, 0));
   if (value < (1U << kSubBits)) return value;
-  const int shift = std::bit_width(value) - 1 - kSubBits;
+  const int shift = static_cast<int>(std::bit_width(value)) - 1 - kSubBits;
   return (static_cast<size_t>(shift + 1) << kSubBits) + ((value >> shift) & ((1U << kSubBits) - 1));
 }
 
@@ -211,8 +218,11 @@ LoadResult RunLoad(Contender& contender, const LoadOptions& options) {
     for (std::thread& thread : threads) thread.join();
   } else {
     set_times();
-    AsyncLoad load(contender, run, tallies);
-    load.Run_();
+    if (options.rate > 0) {
+      RunOpenLoop(contender, run, tallies);
+    } else {
+      RunClosedLoop(contender, run, tallies);
+    }
   }
   LoadResult total;
   for (const Tally& tally : tallies) {

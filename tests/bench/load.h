@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,11 +14,13 @@
 
 namespace once::bench {
 
-// Latencies in microseconds, in buckets of at most 1.6 % width.
+// Latencies in microseconds, in buckets of at most 1.6 % width. Negative ones count as 0.
 class Histogram {
  public:
   void Add(int64_t micros);
   void Merge(const Histogram& other);
+  // The least value that `p` percent of all are not above, to the width of a bucket (its lower
+  // end); 0 where there is none.
   int64_t Percentile(double p) const;
   int64_t count() const { return count_; }
 
@@ -31,14 +32,21 @@ class Histogram {
   int64_t count_ = 0;
 };
 
+// Where a cycle ends. A pointer and not a function object: nothing is allocated for a cycle.
+class CycleEnd {
+ public:
+  virtual ~CycleEnd() = default;
+  // How many operations the cycle settled; 0: failed. May start the caller's next cycle.
+  virtual void Ended(int settled) = 0;
+};
+
 // One caller with at most one cycle at a time. Not thread-safe; cycles of one caller follow each
 // other.
 class Caller {
  public:
   virtual ~Caller() = default;
-  // Runs cycle `number` and calls `done` exactly once, from any thread, with how many operations it
-  // settled (0: failed).
-  virtual void Cycle(uint64_t number, std::function<void(int settled)> done) = 0;
+  // Runs cycle `number` and tells `end` exactly once, from any thread.
+  virtual void Cycle(uint64_t number, CycleEnd* end) = 0;
 };
 
 // What is measured: makes callers.

@@ -31,7 +31,7 @@ class PipelineCaller final : public Caller {
   PipelineCaller(pipeline::Pipeline* pipeline, const Events& events)
       : pipeline_(pipeline), events_(events) {}
 
-  void Cycle(uint64_t number, std::function<void(int)> done) override {
+  void Cycle(uint64_t number, CycleEnd* end) override {
     const std::string id = events_.Id(number);
     pipeline::BeginCall call;
     call.info = InfoFor(id);
@@ -39,27 +39,25 @@ class PipelineCaller final : public Caller {
     call.request.attempt = AttemptOf(NewAttemptId());
     call.request.lease = absl::Seconds(30);
     call.request.consumer = "bench";
-    pipeline_->Begin(std::move(call), [this, id, done = std::move(done)](
-                                          absl::StatusOr<core::BeginOutcome> outcome) {
+    pipeline_->Begin(std::move(call), [this, id, end](absl::StatusOr<core::BeginOutcome> outcome) {
       const auto* granted = outcome.ok() ? std::get_if<core::Granted>(&*outcome) : nullptr;
-      if (granted == nullptr) return done(0);
-      Complete(id, granted->claim, done);
+      if (granted == nullptr) return end->Ended(0);
+      Complete(id, granted->claim, end);
     });
   }
 
  private:
-  void Complete(const std::string& id, const core::ClaimInfo& claim,
-                const std::function<void(int)>& done) {
+  void Complete(const std::string& id, const core::ClaimInfo& claim, CycleEnd* end) {
     pipeline::CompleteCall call;
     call.info = InfoFor(id);
     call.request.attempt = claim.attempt;
     call.request.fence = claim.fence;
-    call.request.result = Result();
+    call.request.result = events_.result();
     call.request.content_type = "application/json";
     call.request.fingerprint =
         core::FingerprintOf(call.request.status, call.request.content_type, call.request.result);
-    pipeline_->Complete(std::move(call), [done](absl::StatusOr<core::CompleteOutcome> outcome) {
-      done(outcome.ok() && std::holds_alternative<core::Completed>(*outcome) ? 1 : 0);
+    pipeline_->Complete(std::move(call), [end](absl::StatusOr<core::CompleteOutcome> outcome) {
+      end->Ended(outcome.ok() && std::holds_alternative<core::Completed>(*outcome) ? 1 : 0);
     });
   }
 

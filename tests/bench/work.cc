@@ -2,6 +2,7 @@
 
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 
@@ -11,12 +12,23 @@
 
 namespace once::bench {
 
-Events::Events(uint64_t run, IdOrder order)
+namespace {
+
+std::string ResultOf(size_t bytes) {
+  std::string result = R"({"balance":1250,"note":")";
+  result.resize(std::max(bytes, result.size() + 2) - 2, 'n');
+  return result + R"("})";
+}
+
+}  // namespace
+
+Events::Events(uint64_t run, IdOrder order, size_t result_bytes)
     : run_(run != 0 ? run
                     : static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
                                                 std::chrono::system_clock::now().time_since_epoch())
                                                 .count())),
-      order_(order) {}
+      order_(order),
+      result_(ResultOf(result_bytes)) {}
 
 std::string Events::Id(uint64_t number) const {
   std::string id =
@@ -34,12 +46,6 @@ std::string ContentFor(const std::string& event_id) {
   content.append(198 - content.size(), 'r');
   content.append(R"("})");
   return content;
-}
-
-std::string Result() {
-  std::string result = R"({"balance":1250,"note":")";
-  result.append(126 - result.size(), 'n');
-  return result + R"("})";
 }
 
 std::string NewAttemptId() {
