@@ -250,6 +250,8 @@ void AddListenFlags(Table& table) {
 
 void AddTransportFlags(Table& table) {
   table.Group("Transport");
+  table.Integer({"rpc-threads", "Threads that read requests and write answers."}, 1, 256,
+                ONCE_FIELD(rpc.threads));
   table.Integer({"max-concurrent-streams", "Calls at once on one connection."}, 1, 1'000'000,
                 ONCE_FIELD(rpc.max_concurrent_streams));
   table.Bytes({"max-metadata-bytes", "Metadata of one call."}, 8 << 10, 1 << 20,
@@ -311,8 +313,10 @@ void AddLimitFlags(Table& table) {
 
 void AddPipelineFlags(Table& table) {
   table.Group("Pipeline");
-  table.Integer({"committers", "Connections that write, each with its share of the keys."}, 1, 256,
-                ONCE_FIELD(pipeline.committers));
+  table.Integer({"committers",
+                 "Connections that write, each with its share of the keys. One gathers the largest "
+                 "transactions; more help where it keeps a processor of the database busy."},
+                1, 256, ONCE_FIELD(pipeline.committers));
   table.Integer({"readers", "Connections that read."}, 1, 256, ONCE_FIELD(pipeline.readers));
   table.Integer(
       {"max-queue-calls", "Calls that wait for one committer or reader. Beyond: OVERLOADED."}, 1,

@@ -30,7 +30,7 @@ namespace once::pipeline {
 
 struct Options {
   // Committers = shards of the key space. Bounded by Store::max_write_sessions().
-  int committers = 2;
+  int committers = 1;
   int readers = 1;
   // Per committer and per reader: beyond, calls are refused with OVERLOADED at once.
   size_t max_queue_calls = 10'000;

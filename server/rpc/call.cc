@@ -15,7 +15,7 @@
 namespace once::rpc {
 namespace {
 
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+absl::Time DeadlineOf(const grpc::ServerContext& context) {
   const auto deadline = context.deadline();
   return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
                                                                   : absl::FromChrono(deadline);
@@ -31,35 +31,63 @@ std::string LoggedMessage(const absl::Status& error) {
 
 }  // namespace
 
-CallReactor::CallReactor(absl::string_view method, grpc::CallbackServerContext* context,
-                         grpc::ByteBuffer* response, CallObserver* observer, OpenCalls* open,
-                         const base::Clock* clock)
-    : context_(context),
-      response_(response),
+void ServedCall::Await(absl::string_view method, const Request& request, const Came& came,
+                       OpenCalls* users, CallObserver* observer, const base::Clock* clock) {
+  if (!users->Enter()) return;
+  auto* const call = new ServedCall(method, came, users, observer, clock);
+  call->context_.AsyncNotifyWhenDone(&call->on_over_);
+  request(&call->context_, &call->body_, &call->writer_, &call->on_came_);
+}
+
+ServedCall::ServedCall(absl::string_view method, const Came& came, OpenCalls* users,
+                       CallObserver* observer, const base::Clock* clock)
+    : came_(came),
+      users_(users),
       observer_(observer),
-      open_(open),
       clock_(clock),
-      arrived_(clock->Now()),
-      deadline_(DeadlineOf(*context)),
       cancellation_(std::make_shared<pipeline::Cancellation>()) {
   record_.method = method;
-  record_.peer = context->peer();
-  record_.trace_id = TraceId(context->client_metadata());
-  if (observer_ != nullptr) {
-    observer_->OnCallStarted(method);
+}
+
+ServedCall::~ServedCall() {
+  if (open_ != nullptr) open_->Leave();
+}
+
+void ServedCall::OnCame(bool ok) {
+  if (!ok) {
+    // The server is shut down; no other event will come.
+    OpenCalls* const users = users_;
+    delete this;
+    users->Leave();
+    return;
   }
+  arrived_ = clock_->Now();
+  deadline_ = DeadlineOf(context_);
+  record_.peer = context_.peer();
+  record_.trace_id = TraceId(context_.client_metadata());
+  if (observer_ != nullptr) {
+    observer_->OnCallStarted(record_.method);
+  }
+  // Moved on, because a waiting call would hold its content for a minute.
+  came_(Call(this), std::move(body_));
 }
 
-void CallReactor::OnCancel() { cancellation_->cancelled.store(true); }
+void ServedCall::OnOver(bool) {
+  if (context_.IsCancelled()) cancellation_->cancelled.store(true);
+  Unref();
+}
 
-void CallReactor::OnDone() {
-  OpenCalls* const open = open_;
+void ServedCall::OnAnswered(bool) { Unref(); }
+
+void ServedCall::Unref() {
+  if (events_to_come_.fetch_sub(1) > 1) return;
+  OpenCalls* const users = users_;
   delete this;
-  if (open != nullptr) open->Leave();
+  users->Leave();
 }
 
-void CallReactor::Finish(absl::string_view outcome, const absl::Status& error,
-                         const grpc::Status& status) {
+void ServedCall::Finish(absl::string_view outcome, const absl::Status& error,
+                        const grpc::Status& status, const grpc::ByteBuffer* response) {
   if (observer_ != nullptr) {
     record_.outcome = outcome;
     record_.code = static_cast<absl::StatusCode>(status.error_code());
@@ -70,43 +98,49 @@ void CallReactor::Finish(absl::string_view outcome, const absl::Status& error,
     }
     observer_->OnCall(record_);
   }
-  ServerUnaryReactor::Finish(status);  // from here on `this` may be gone
+  // From here on `this` may be gone.
+  if (response != nullptr) {
+    writer_.Finish(*response, status, &on_answered_);
+  } else {
+    writer_.FinishWithError(status, &on_answered_);
+  }
 }
 
 Call::~Call() {
-  if (reactor_ != nullptr) {
+  if (served_ != nullptr) {
     std::move(*this).Fail(
         base::MakeError(base::ErrorReason::kInternal, "the call was dropped without an answer"));
   }
 }
 
 void Call::Answer(const google::protobuf::MessageLite& response, absl::string_view outcome) && {
-  CallReactor* const reactor = Take();
+  ServedCall* const served = Take();
+  grpc::ByteBuffer bytes;
   bool own_buffer = false;
   const grpc::Status written =
       grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::MessageLite>(
-          response, reactor->response_, &own_buffer);
+          response, &bytes, &own_buffer);
   if (written.ok()) {
-    reactor->Finish(outcome, absl::OkStatus(), written);
+    served->Finish(outcome, absl::OkStatus(), written, &bytes);
     return;
   }
-  Call(reactor).Fail(base::MakeError(base::ErrorReason::kInternal,
-                                     absl::StrCat("cannot serialise: ", written.error_message())));
+  Call(served).Fail(base::MakeError(base::ErrorReason::kInternal,
+                                    absl::StrCat("cannot serialise: ", written.error_message())));
 }
 
 void Call::Fail(const absl::Status& error) && {
   const grpc::Status status = ToGrpcStatus(error);
   const base::ErrorReason reason = base::DetailsOf(Public(error)).reason;
-  Take()->Finish(base::ReasonName(reason), error, status);
+  Take()->Finish(base::ReasonName(reason), error, status, nullptr);
 }
 
 void Call::set_principal(std::shared_ptr<const auth::Principal> principal) {
   record().tenant = principal->tenant_name;
   record().credential_id = principal->credential_id;
-  reactor_->principal_ = std::move(principal);
+  served_->principal_ = std::move(principal);
 }
 
-CallReactor* Call::Take() { return std::exchange(reactor_, nullptr); }
+ServedCall* Call::Take() { return std::exchange(served_, nullptr); }
 
 absl::Status Parse(grpc::ByteBuffer* body, google::protobuf::Message* message) {
   const grpc::Status parsed =

@@ -1,8 +1,5 @@
 #include "rpc/guarded_service.h"
 
-// As generated code does: 1.51 has no other header for these.
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +8,9 @@
 
 namespace once::rpc {
 namespace {
+
+// Calls of one method that may come at once before the loop has to turn.
+constexpr int kAwaitedCalls = 16;
 
 absl::string_view RoleName(store::Role role) {
   switch (role) {
@@ -53,61 +53,72 @@ void RunAuthenticated(Call call, grpc::ByteBuffer body, Audience audience, const
 
 }  // namespace
 
-grpc::ServerUnaryReactor* CallGuard::Run(absl::string_view method, Audience audience,
-                                         const Handler& handler,
-                                         grpc::CallbackServerContext* context,
-                                         const grpc::ByteBuffer* request,
-                                         grpc::ByteBuffer* response) {
-  OpenCalls* const open = open_calls_.Enter() ? &open_calls_ : nullptr;
-  auto* const reactor = new CallReactor(method, context, response, observer_, open, clock_);
-  Call call(reactor);
-  // gRPC would keep the request until the call is over: a waiting call would hold its content for a
-  // minute. The buffer is not const where it lives, and nobody else looks at it.
-  grpc::ByteBuffer body;
-  body.Swap(const_cast<grpc::ByteBuffer*>(request));
-  if (open == nullptr) {
+void CallGuard::Run(Audience audience, const Handler& handler, Call call, grpc::ByteBuffer body) {
+  if (!open_calls_.Enter()) {
     std::move(call).Fail(
         base::MakeError(base::ErrorReason::kDraining, "the server is shutting down"));
-    return reactor;
+    return;
   }
+  call.set_open(&open_calls_);
   const std::optional<absl::string_view> token = BearerToken(call.metadata());
   if (!token.has_value()) {
     std::move(call).Fail(base::MakeError(
         base::ErrorReason::kUnauthenticated,
         "the call needs exactly one metadata value \"authorization: Bearer once_…\""));
-    return reactor;
+    return;
   }
   authenticator_->Authenticate(
       *token, [call = std::move(call), body = std::move(body), audience,
                &handler](absl::StatusOr<std::shared_ptr<const auth::Principal>> principal) mutable {
         RunAuthenticated(std::move(call), std::move(body), audience, handler, std::move(principal));
       });
-  return reactor;
 }
 
 GuardedService::GuardedService(const google::protobuf::ServiceDescriptor* descriptor,
-                               Audience audience, Handlers handlers, CallGuard* guard) {
+                               Audience audience, Handlers handlers, CallGuard* guard)
+    : audience_(audience), guard_(guard) {
   for (int i = 0; i < descriptor->method_count(); ++i) {
     const auto handler = handlers.find(descriptor->method(i)->name());
     if (handler == handlers.end()) {
       continue;
     }
+    const int index = static_cast<int>(methods_.size());
     methods_.push_back(Method{
+        .index = index,
         .path = absl::StrCat("/", descriptor->full_name(), "/", descriptor->method(i)->name()),
         .name = descriptor->method(i)->name(),
         .handler = std::move(handler->second)});
-    const Method* const method = &methods_.back();
-    AddMethod(new grpc::internal::RpcServiceMethod(method->path.c_str(),
+    AddMethod(new grpc::internal::RpcServiceMethod(methods_.back().path.c_str(),
                                                    grpc::internal::RpcMethod::NORMAL_RPC, nullptr));
-    MarkMethodRawCallback(
-        static_cast<int>(methods_.size()) - 1,
-        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-            [method, audience, guard](grpc::CallbackServerContext* context,
-                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-              return guard->Run(method->name, audience, method->handler, context, request,
-                                response);
-            }));
+    MarkMethodRaw(index);
   }
+}
+
+void GuardedService::Listen(EventLoop* loop) {
+  for (const Method& method : methods_) {
+    for (const auto& queue : loop->queues()) {
+      Acceptor& acceptor = acceptors_.emplace_back(
+          Acceptor{this, &method, loop, queue.get(), /*request=*/nullptr, /*came=*/nullptr});
+      acceptor.request = [&acceptor](grpc::ServerContext* context, grpc::ByteBuffer* body,
+                                     grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* writer,
+                                     Tag* tag) {
+        acceptor.service->RequestAsyncUnary(acceptor.method->index, context, body, writer,
+                                            acceptor.queue, acceptor.queue, tag);
+      };
+      acceptor.came = [&acceptor](Call call, grpc::ByteBuffer body) {
+        acceptor.AwaitNext();
+        const GuardedService& service = *acceptor.service;
+        service.guard_->Run(service.audience_, acceptor.method->handler, std::move(call),
+                            std::move(body));
+      };
+      for (int i = 0; i < kAwaitedCalls; ++i) acceptor.AwaitNext();
+    }
+  }
+}
+
+void GuardedService::Acceptor::AwaitNext() {
+  ServedCall::Await(method->name, request, came, loop->users(), service->guard_->observer(),
+                    service->guard_->clock());
 }
 
 }  // namespace once::rpc

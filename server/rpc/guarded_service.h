@@ -13,7 +13,6 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/service_type.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <deque>
 #include <functional>
@@ -25,6 +24,7 @@
 #include "base/clock.h"
 #include "rpc/call.h"
 #include "rpc/call_observer.h"
+#include "rpc/event_loop.h"
 #include "rpc/open_calls.h"
 
 namespace once::rpc {
@@ -49,10 +49,11 @@ class CallGuard {
   // After StartDraining. Blocks until the calls that came before have been answered, or `deadline`.
   void WaitUntilAnswered(absl::Time deadline) { open_calls_.WaitUntilNone(deadline); }
 
-  // The path. `method`, `handler` and the guard outlive the call.
-  grpc::ServerUnaryReactor* Run(absl::string_view method, Audience audience, const Handler& handler,
-                                grpc::CallbackServerContext* context,
-                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
+  // The path. `handler` and the guard outlive the call.
+  void Run(Audience audience, const Handler& handler, Call call, grpc::ByteBuffer body);
+
+  CallObserver* observer() const { return observer_; }
+  const base::Clock* clock() const { return clock_; }
 
  private:
   auth::Authenticator* const authenticator_;
@@ -69,14 +70,33 @@ class GuardedService final : public grpc::Service {
   GuardedService(const google::protobuf::ServiceDescriptor* descriptor, Audience audience,
                  Handlers handlers, CallGuard* guard);
 
+  // Once the server has started: takes calls from now on.
+  void Listen(EventLoop* loop);
+
  private:
   struct Method {
+    int index = 0;
     std::string path;  // "/once.v1.IdempotencyService/Begin"; gRPC keeps a pointer to it
     absl::string_view name;
     Handler handler;
   };
+  // Takes the calls of one method from one queue.
+  struct Acceptor {
+    GuardedService* service;
+    const Method* method;
+    EventLoop* loop;
+    grpc::ServerCompletionQueue* queue;
+    ServedCall::Request request;
+    ServedCall::Came came;
 
-  std::deque<Method> methods_;  // does not move its elements
+    void AwaitNext();
+  };
+
+  const Audience audience_;
+  CallGuard* const guard_;
+  // Neither moves its elements.
+  std::deque<Method> methods_;
+  std::deque<Acceptor> acceptors_;
 };
 
 }  // namespace once::rpc

@@ -1,9 +1,7 @@
 #include "rpc/health_service.h"
 
-// As generated code does: 1.51 has no other header for these.
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <optional>
 #include <utility>
@@ -48,88 +46,169 @@ ServingStatus StatusOf(bool serving) {
   return serving ? ServingStatus::kServing : ServingStatus::kNotServing;
 }
 
-class CheckReactor final : public grpc::ServerUnaryReactor {
- public:
-  void OnDone() override { delete this; }
-};
+constexpr int kCheck = 0;
+constexpr int kWatch = 1;
 
 }  // namespace
 
-// One open Watch. Writes the latest status that was not written yet; at most one write is under
-// way.
-class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+// One Check, from the wait for it to its answer; deletes itself.
+class HealthCheck {
  public:
-  HealthWatch(HealthService* service, bool known) : service_(service), known_(known) {}
+  static void Await(HealthService* service, EventLoop* loop, grpc::ServerCompletionQueue* queue) {
+    if (!loop->users()->Enter()) return;
+    auto* const check = new HealthCheck(service, loop, queue);
+    service->RequestAsyncUnary(kCheck, &check->context_, &check->request_, &check->writer_, queue,
+                               queue, &check->on_came_);
+  }
+
+ private:
+  HealthCheck(HealthService* service, EventLoop* loop, grpc::ServerCompletionQueue* queue)
+      : service_(service), loop_(loop), queue_(queue) {}
+
+  void OnCame(bool ok) {
+    if (!ok) {
+      OnAnswered(ok);
+      return;
+    }
+    Await(service_, loop_, queue_);
+    grpc::ByteBuffer response;
+    const grpc::Status status = service_->Answer(request_, &response);
+    if (status.ok()) {
+      writer_.Finish(response, status, &on_answered_);
+    } else {
+      writer_.FinishWithError(status, &on_answered_);
+    }
+  }
+
+  void OnAnswered(bool) {
+    OpenCalls* const users = loop_->users();
+    delete this;
+    users->Leave();
+  }
+
+  HealthService* const service_;
+  EventLoop* const loop_;
+  grpc::ServerCompletionQueue* const queue_;
+  grpc::ServerContext context_;
+  grpc::ByteBuffer request_;
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer_{&context_};
+  Event<HealthCheck> on_came_{this, &HealthCheck::OnCame};
+  Event<HealthCheck> on_answered_{this, &HealthCheck::OnAnswered};
+};
+
+// One Watch, from the wait for it to its end; deletes itself. Writes the latest status that was not
+// written yet; at most one operation is under way.
+class HealthWatch {
+ public:
+  static void Await(HealthService* service, EventLoop* loop, grpc::ServerCompletionQueue* queue) {
+    if (!loop->users()->Enter()) return;
+    auto* const watch = new HealthWatch(service, loop, queue);
+    watch->context_.AsyncNotifyWhenDone(&watch->on_over_);
+    service->RequestAsyncServerStreaming(kWatch, &watch->context_, &watch->request_,
+                                         &watch->writer_, queue, queue, &watch->on_came_);
+  }
 
   void Update(bool serving) {
     absl::MutexLock lock(&mutex_);
     wanted_ = known_ ? StatusOf(serving) : ServingStatus::kServiceUnknown;
-    WriteIfDue();
+    GoOn();
   }
 
   void End(grpc::StatusCode code) {
     absl::MutexLock lock(&mutex_);
-    if (!finished_) {
-      finished_ = true;
-      Finish(grpc::Status(code, code == grpc::StatusCode::UNAVAILABLE
-                                    ? "the server is shutting down"
-                                    : "cancelled"));
-    }
-  }
-
-  void OnWriteDone(bool ok) override {
-    if (!ok) {
-      End(grpc::StatusCode::CANCELLED);
-      return;
-    }
-    absl::MutexLock lock(&mutex_);
-    writing_ = false;
-    WriteIfDue();
-  }
-
-  void OnCancel() override { End(grpc::StatusCode::CANCELLED); }
-
-  void OnDone() override {
-    service_->Remove(this);
-    delete this;
+    if (!end_.has_value()) end_ = code;
+    GoOn();
   }
 
  private:
-  void WriteIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (finished_ || writing_ || wanted_ == written_) {
+  HealthWatch(HealthService* service, EventLoop* loop, grpc::ServerCompletionQueue* queue)
+      : service_(service), loop_(loop), queue_(queue) {}
+
+  void OnCame(bool ok) {
+    if (!ok) {
+      Delete();
       return;
     }
-    writing_ = true;
-    written_ = wanted_;
-    message_ = ToResponse(*wanted_);
-    StartWrite(&message_);
+    Await(service_, loop_, queue_);
+    const std::optional<std::string> name = ServiceIn(request_);
+    known_ = name.has_value() && service_->Knows(*name);
+    service_->Add(this);
+  }
+
+  void OnWritten(bool ok) {
+    absl::MutexLock lock(&mutex_);
+    busy_ = false;
+    if (!ok && !end_.has_value()) end_ = grpc::StatusCode::CANCELLED;
+    GoOn();
+  }
+
+  void OnFinished(bool) { EventCame(); }
+  void OnOver(bool) {
+    if (context_.IsCancelled()) End(grpc::StatusCode::CANCELLED);
+    EventCame();
+  }
+
+  // The finish and the end of the call come in any order.
+  void EventCame() {
+    if (events_to_come_.fetch_sub(1) > 1) return;
+    service_->Remove(this);
+    Delete();
+  }
+  void Delete() {
+    OpenCalls* const users = loop_->users();
+    delete this;
+    users->Leave();
+  }
+
+  void GoOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (busy_ || finished_) return;
+    if (end_.has_value()) {
+      finished_ = true;
+      writer_.Finish(
+          grpc::Status(*end_, *end_ == grpc::StatusCode::UNAVAILABLE ? "the server is shutting down"
+                                                                     : "cancelled"),
+          &on_finished_);
+    } else if (wanted_ != written_) {
+      busy_ = true;
+      written_ = wanted_;
+      writer_.Write(ToResponse(*wanted_), &on_written_);
+    }
   }
 
   HealthService* const service_;
-  const bool known_;
+  EventLoop* const loop_;
+  grpc::ServerCompletionQueue* const queue_;
+  grpc::ServerContext context_;
+  grpc::ByteBuffer request_;
+  grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_{&context_};
+  Event<HealthWatch> on_came_{this, &HealthWatch::OnCame};
+  Event<HealthWatch> on_written_{this, &HealthWatch::OnWritten};
+  Event<HealthWatch> on_finished_{this, &HealthWatch::OnFinished};
+  Event<HealthWatch> on_over_{this, &HealthWatch::OnOver};
+  std::atomic<int> events_to_come_{2};
+  bool known_ = false;  // set before the service knows the watch
 
   absl::Mutex mutex_;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<grpc::StatusCode> end_ ABSL_GUARDED_BY(mutex_);
   std::optional<ServingStatus> wanted_ ABSL_GUARDED_BY(mutex_);
   std::optional<ServingStatus> written_ ABSL_GUARDED_BY(mutex_);
-  grpc::ByteBuffer message_;  // of the write under way
 };
 
 HealthService::HealthService(std::vector<std::string> services) : services_(std::move(services)) {
   AddMethod(new grpc::internal::RpcServiceMethod("/grpc.health.v1.Health/Check",
                                                  grpc::internal::RpcMethod::NORMAL_RPC, nullptr));
-  MarkMethodRawCallback(
-      0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-             [this](grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-                    grpc::ByteBuffer* response) { return Check(context, request, response); }));
+  MarkMethodRaw(kCheck);
   AddMethod(new grpc::internal::RpcServiceMethod(
       "/grpc.health.v1.Health/Watch", grpc::internal::RpcMethod::SERVER_STREAMING, nullptr));
-  MarkMethodRawCallback(
-      1, new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-             [this](grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-               return Watch(request);
-             }));
+  MarkMethodRaw(kWatch);
+}
+
+void HealthService::Listen(EventLoop* loop) {
+  grpc::ServerCompletionQueue* const queue = loop->queues().front().get();
+  HealthCheck::Await(this, loop, queue);
+  HealthWatch::Await(this, loop, queue);
 }
 
 HealthService::~HealthService() {
@@ -157,33 +236,23 @@ void HealthService::Stop() {
   }
 }
 
-grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext*,
-                                               const grpc::ByteBuffer* request,
-                                               grpc::ByteBuffer* response) {
-  auto* const reactor = new CheckReactor();
-  const std::optional<std::string> service = ServiceIn(*request);
+grpc::Status HealthService::Answer(const grpc::ByteBuffer& request, grpc::ByteBuffer* response) {
+  const std::optional<std::string> service = ServiceIn(request);
   if (!service.has_value() || !Knows(*service)) {
-    reactor->Finish(grpc::Status(grpc::StatusCode::NOT_FOUND, "no such service"));
-    return reactor;
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such service");
   }
-  {
-    absl::MutexLock lock(&mutex_);
-    *response = ToResponse(StatusOf(serving_));
-  }
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  absl::MutexLock lock(&mutex_);
+  *response = ToResponse(StatusOf(serving_));
+  return grpc::Status::OK;
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(const grpc::ByteBuffer* request) {
-  const std::optional<std::string> service = ServiceIn(*request);
-  auto* const watch = new HealthWatch(this, service.has_value() && Knows(*service));
+void HealthService::Add(HealthWatch* watch) {
   absl::MutexLock lock(&mutex_);
   watches_.insert(watch);
   watch->Update(serving_);
   if (stopped_) {
     watch->End(grpc::StatusCode::UNAVAILABLE);
   }
-  return watch;
 }
 
 void HealthService::Remove(HealthWatch* watch) {

@@ -8,7 +8,8 @@
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/service_type.h>
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
 
 #include <set>
 #include <string>
@@ -16,9 +17,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "rpc/event_loop.h"
 
 namespace once::rpc {
 
+class HealthCheck;
 class HealthWatch;
 
 class HealthService final : public grpc::Service {
@@ -28,16 +31,20 @@ class HealthService final : public grpc::Service {
   // After the gRPC server that served it.
   ~HealthService() override;
 
+  // Once the server has started: takes calls from now on.
+  void Listen(EventLoop* loop);
+
   void SetServing(bool serving);
   // NOT_SERVING for good, and watches end.
   void Stop();
 
  private:
+  friend class HealthCheck;
   friend class HealthWatch;
 
-  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
-                                  const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(const grpc::ByteBuffer* request);
+  // What a Check says: the response, or NOT_FOUND.
+  grpc::Status Answer(const grpc::ByteBuffer& request, grpc::ByteBuffer* response);
+  void Add(HealthWatch* watch);
   void Remove(HealthWatch* watch);
   bool Knows(const std::string& service) const;
 

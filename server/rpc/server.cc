@@ -18,6 +18,7 @@
 #include "once/v1/idempotency_service.pb.h"
 #include "rpc/admin_executor.h"
 #include "rpc/admin_handlers.h"
+#include "rpc/event_loop.h"
 #include "rpc/guarded_service.h"
 #include "rpc/handler_policy.h"
 #include "rpc/health_service.h"
@@ -138,8 +139,14 @@ class GrpcServer final : public RpcServer {
     builder.RegisterService(&idempotency_);
     builder.RegisterService(&admin_);
     builder.RegisterService(&health_);
+    loop_ = std::make_unique<EventLoop>(&builder, options.threads);
     server_ = builder.BuildAndStart();
-    return CheckBound(options);
+    if (absl::Status status = CheckBound(options); !status.ok()) return status;
+    idempotency_.Listen(loop_.get());
+    admin_.Listen(loop_.get());
+    health_.Listen(loop_.get());
+    loop_->Start();
+    return absl::OkStatus();
   }
 
   const std::vector<int>& bound_ports() const override { return bound_ports_; }
@@ -159,6 +166,7 @@ class GrpcServer final : public RpcServer {
       guard_.WaitUntilAnswered(deadline);
       server_->Shutdown(absl::ToChronoTime(std::min(deadline, absl::Now() + kConnectionsLinger)));
       server_->Wait();
+      loop_->Stop();
     }
   }
 
@@ -186,6 +194,7 @@ class GrpcServer final : public RpcServer {
   HealthService health_;
   std::vector<int> bound_ports_;
   std::atomic<bool> shut_down_{false};
+  std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<grpc::Server> server_;  // last: serves all of the above
 };
 

@@ -51,6 +51,8 @@ struct ServerOptions {
   // or prefixes that end in "*".
   std::vector<std::string> in_doubt_handlers;
 
+  // Threads that read requests and write answers; at least 1.
+  int threads = 1;
   // Of one connection; more calls wait at the client.
   int max_concurrent_streams = 10'000;
   // All headers of a call together. The contract needs 8 KiB.
