@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "load.h"
 #include "work.h"
@@ -32,11 +33,11 @@ enum class Mode : uint8_t {
 };
 
 struct OnceTarget {
-  std::string address;
-  std::string token;    // empty: none (the empty server)
-  std::string ca_file;  // empty: plaintext
-  int channels = 2;     // shared by all callers
-  int threads = 1;      // that drive the calls, each with a completion queue
+  std::vector<std::string> addresses;  // channels, and with them callers, are spread over these
+  std::string token;                   // empty: none (the empty server)
+  std::string ca_file;                 // empty: plaintext
+  int channels = 2;                    // shared by all callers
+  int threads = 1;                     // that drive the calls, each with a completion queue
 };
 
 struct OnceWork {

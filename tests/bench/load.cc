@@ -47,6 +47,7 @@ struct Run {
 struct Tally {
   LoadResult result;
   void Add(const Run& run, Clock::time_point due, Clock::time_point ended, int settled) {
+    result.all_operations += settled;
     if (ended < run.count_from || (run.options.cycles == 0 && ended > run.end)) return;
     ++result.cycles;
     result.operations += settled;
@@ -228,6 +229,7 @@ LoadResult RunLoad(Contender& contender, const LoadOptions& options) {
   for (const Tally& tally : tallies) {
     total.cycles += tally.result.cycles;
     total.operations += tally.result.operations;
+    total.all_operations += tally.result.all_operations;
     total.failures += tally.result.failures;
     total.latency.Merge(tally.result.latency);
   }

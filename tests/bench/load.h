@@ -69,6 +69,8 @@ struct LoadOptions {
 struct LoadResult {
   int64_t cycles = 0;
   int64_t operations = 0;
+  int64_t all_operations =
+      0;  // also those of the warm-up and of the last moment, which do not count
   int64_t failures = 0;
   double seconds = 0;
   Histogram latency;  // of cycles

@@ -80,6 +80,7 @@ int Measure(Options& options) {
                               {"run", events.run()},
                               {"cycles", result.cycles},
                               {"operations", result.operations},
+                              {"all_operations", result.all_operations},
                               {"failures", result.failures},
                               {"seconds", result.seconds},
                               {"per_second", operations / result.seconds},
@@ -101,7 +102,7 @@ int Main(int argc, char** argv) {
   app.add_option("--user", options.database.user);
   app.add_option("--password-file", options.database.password_file);
   app.add_option("--database", options.database.database);
-  app.add_option("--server", options.once.address);
+  app.add_option("--server", options.once.addresses, "may be repeated: callers are spread");
   app.add_option("--token-file", options.token_file);
   app.add_option("--ca", options.once.ca_file);
   app.add_option("--channels", options.once.channels);
@@ -121,7 +122,8 @@ int Main(int argc, char** argv) {
   app.add_option("--result-bytes", options.result_bytes);
   app.add_option("--ids", options.ids)->check(CLI::IsMember({"time", "random"}));
   CLI11_PARSE(app, argc, argv);
-  if (options.contender == "serve-empty") return ServeEmpty(options.ports_file, options.once.threads);
+  if (options.contender == "serve-empty")
+    return ServeEmpty(options.ports_file, options.once.threads);
   try {
     return Measure(options);
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <deque>
 #include <fstream>
 #include <optional>
@@ -245,12 +246,13 @@ class Once final : public Contender {
       options.pem_root_certs = ca.str();
       credentials = grpc::SslCredentials(options);
     }
-    for (int i = 0; i < target.channels; ++i) {
+    const size_t servers = target.addresses.size();
+    for (size_t i = 0; i < std::max(servers, static_cast<size_t>(target.channels)); ++i) {
       grpc::ChannelArguments arguments = LeanChannel();
       // Channels with equal arguments would share a connection.
-      arguments.SetInt("once.bench.channel", i);
+      arguments.SetInt("once.bench.channel", static_cast<int>(i));
       stubs_.push_back(v1::IdempotencyService::NewStub(
-          grpc::CreateCustomChannel(target.address, credentials, arguments)));
+          grpc::CreateCustomChannel(target.addresses[i % servers], credentials, arguments)));
     }
   }
   bool blocking() const override { return false; }
