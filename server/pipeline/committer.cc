@@ -10,24 +10,6 @@
 namespace once::pipeline {
 namespace {
 
-bool ChangesRow(const store::Answer& answer) {
-  struct Visitor {
-    bool operator()(const core::BeginOutcome& outcome) const {
-      return std::holds_alternative<core::Granted>(outcome);
-    }
-    bool operator()(const core::CompleteOutcome& outcome) const {
-      return std::holds_alternative<core::Completed>(outcome);
-    }
-    bool operator()(const core::AbandonOutcome& outcome) const {
-      return std::holds_alternative<core::Abandoned>(outcome);
-    }
-    bool operator()(const core::RenewOutcome& outcome) const {
-      return std::holds_alternative<core::Renewed>(outcome);
-    }
-  };
-  return std::visit(Visitor{}, answer);
-}
-
 absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session,
                                                     std::vector<WriteCall>& calls) {
   std::vector<store::Command> commands;
@@ -44,15 +26,13 @@ absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session
 
 }  // namespace
 
-Committer::Committer(const Shared& shared, int shard, uint64_t seed, WaitRoom* room,
-                     BodyReader* bodies)
+Committer::Committer(const Shared& shared, int shard, uint64_t seed, Deliverer* deliverer)
     : Worker(shared,
              {.calls = shared.options->max_queue_calls, .bytes = shared.options->max_queue_bytes},
              {.calls = shared.options->max_batch_calls, .bytes = shared.options->max_batch_bytes},
              seed),
       shard_(shard),
-      room_(room),
-      bodies_(bodies),
+      deliverer_(deliverer),
       session_(shared.store, &store::Store::OpenWriteSession),
       control_(shared.store, &store::Store::OpenControlSession) {}
 
@@ -100,39 +80,8 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
     return answers.status();
   }
   shared().observer->OnBatch(calls.size(), shared().timing->Now() - start);
-  Deliver(std::exchange(calls, {}), *std::move(answers));
+  deliverer_->Deliver({std::exchange(calls, {}), *std::move(answers)}, /*busy=*/queued() > 0);
   return absl::OkStatus();
-}
-
-void Committer::Deliver(std::vector<WriteCall> calls, std::vector<store::Answer> answers) {
-  std::vector<core::OperationKey> changed;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    if (ChangesRow(answers[i])) changed.push_back(store::KeyOf(calls[i].command));
-  }
-  // Before those of this very batch begin to wait: they know already.
-  if (!changed.empty()) room_->Changed(changed);
-  for (size_t i = 0; i < calls.size(); ++i) {
-    DeliverOne(std::move(calls[i]), std::move(answers[i]));
-  }
-}
-
-void Committer::DeliverOne(WriteCall call, store::Answer answer) {
-  call.maybe_committed = false;
-  const core::OperationKey key = store::KeyOf(call.command);
-  if (auto* begin = std::get_if<core::BeginOutcome>(&answer)) {
-    auto* state = std::get_if<core::InProgress>(begin);
-    if (state != nullptr && shared().timing->Now() < call.wait_until) {
-      room_->Park(key, std::move(call), std::move(*state));
-      return;
-    }
-  }
-  std::visit(
-      [&](auto&& outcome) {
-        using Outcome = std::decay_t<decltype(outcome)>;
-        bodies_->Deliver(key, call.life, std::get<std::shared_ptr<Reply<Outcome>>>(call.reply),
-                         std::move(outcome));
-      },
-      std::move(answer));
 }
 
 }  // namespace once::pipeline

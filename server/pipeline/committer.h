@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "pipeline/body_reader.h"
 #include "pipeline/call.h"
+#include "pipeline/deliverer.h"
 #include "pipeline/session_holder.h"
-#include "pipeline/wait_room.h"
 #include "pipeline/worker.h"
 #include "store/batch.h"
 #include "store/store.h"
@@ -18,8 +17,8 @@ namespace once::pipeline {
 
 class Committer final : public Worker<WriteCall> {
  public:
-  // `room` and `bodies` must outlive it.
-  Committer(const Shared& shared, int shard, uint64_t seed, WaitRoom* room, BodyReader* bodies);
+  // `deliverer` must outlive it.
+  Committer(const Shared& shared, int shard, uint64_t seed, Deliverer* deliverer);
 
  protected:
   absl::Status Try(std::vector<WriteCall>& calls) override;
@@ -30,12 +29,9 @@ class Committer final : public Worker<WriteCall> {
   // Fills in the handlers' numbers. Answers and erases calls on handlers that do not exist or that
   // the store refuses.
   absl::Status Intern(std::vector<WriteCall>& calls);
-  void Deliver(std::vector<WriteCall> calls, std::vector<store::Answer> answers);
-  void DeliverOne(WriteCall call, store::Answer answer);
 
   const int shard_;
-  WaitRoom* const room_;
-  BodyReader* const bodies_;
+  Deliverer* const deliverer_;
   SessionHolder<store::WriteSession> session_;
   SessionHolder<store::ControlSession> control_;
 };

@@ -11,6 +11,7 @@
 #include "pipeline/body_reader.h"
 #include "pipeline/call.h"
 #include "pipeline/committer.h"
+#include "pipeline/deliverer.h"
 #include "pipeline/handler_names.h"
 #include "pipeline/reader.h"
 #include "pipeline/reply.h"
@@ -62,12 +63,12 @@ class PipelineImpl final : public Pipeline {
         seeds_(options.seed != 0 ? options.seed : std::random_device{}()),
         bodies_(shared_, seeds_()),
         room_(&options_, timing_, observer_, &timekeeper_, &bodies_),
+        deliverer_(timing_, &room_, &bodies_),
         poller_(shared_, seeds_(), &room_, [this](WriteCall& call) { return SendAgain(call); }) {
     const int committers =
         std::clamp(options.committers, 1, std::max(1, store->max_write_sessions()));
     for (int shard = 0; shard < committers; ++shard) {
-      committers_.push_back(
-          std::make_unique<Committer>(shared_, shard, seeds_(), &room_, &bodies_));
+      committers_.push_back(std::make_unique<Committer>(shared_, shard, seeds_(), &deliverer_));
     }
     for (int i = 0; i < std::max(1, options.readers); ++i) {
       readers_.push_back(std::make_unique<Reader>(shared_, seeds_(), &room_, &bodies_));
@@ -80,6 +81,8 @@ class PipelineImpl final : public Pipeline {
     stop_.Stop();
     ForEachWorker([](auto& worker) { worker.Close(); });
     poller_.Stop();
+    for (auto& committer : committers_) committer->Join();
+    deliverer_.Stop();
     ForEachWorker([](auto& worker) { worker.Join(); });
     timekeeper_.Stop();
   }
@@ -166,6 +169,7 @@ class PipelineImpl final : public Pipeline {
       duties.push_back({[&worker] { return worker.NextDeadline(); },
                         [&worker](absl::Time now) { worker.FailOver(now); }});
     });
+    deliverer_.Start();
     poller_.Start();
     timekeeper_.Start(std::move(duties));
   }
@@ -255,6 +259,7 @@ class PipelineImpl final : public Pipeline {
   std::mt19937_64 seeds_;
   BodyReader bodies_;
   WaitRoom room_;
+  Deliverer deliverer_;
   std::vector<std::unique_ptr<Committer>> committers_;
   std::vector<std::unique_ptr<Reader>> readers_;
   WaitPoller poller_;
