@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -191,11 +192,12 @@ void Histogram::Merge(const Histogram& other) {
 }
 
 int64_t Histogram::Percentile(double p) const {
-  const auto rank = static_cast<int64_t>(p / 100 * static_cast<double>(count_));
+  const auto rank =
+      std::max<int64_t>(1, std::llround(std::ceil(p / 100 * static_cast<double>(count_))));
   int64_t seen = 0;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     seen += buckets_[i];
-    if (seen > rank) return ValueOf(i);
+    if (seen >= rank) return ValueOf(i);
   }
   return 0;
 }
