@@ -6,8 +6,8 @@ import time
 
 LAUNCHER = pathlib.Path(__file__).resolve().parents[2] / "support/mariadb"
 
-# MariaDB's default size of the log, which the launcher's fast start cuts down.
-SETTINGS = ["innodb_log_file_size=96M"]
+# MariaDB's default size of the log, which the launcher's fast start cuts down; and a connection for each of 256 direct callers.
+SETTINGS = ["innodb_log_file_size=96M", "max_connections=400"]
 BINLOG = ["log_bin=binlog", "server_id=1", "sync_binlog=1", "binlog_format=ROW"]
 
 
