@@ -328,6 +328,26 @@ void AddPipelineFlags(Table& table) {
   table.Bytes(
       {"max-commit-bytes", "Bytes of one transaction; a single larger call still runs, alone."},
       64 << 10, 256 << 20, ONCE_FIELD(pipeline.max_batch_bytes));
+  table.Bytes({"receipt-cache-bytes",
+               "Receipts of completed operations kept in memory, by estimate; 0 for none. They "
+               "answer duplicates without a read, and never grant a claim."},
+              0, int64_t{64} << 30, ONCE_FIELD(pipeline.receipt_cache_bytes));
+  table.Duration({"receipt-cache-ttl",
+                  "Time after which a receipt is read from the database again: what an operator "
+                  "changes there is seen within this time."},
+                 absl::Seconds(1), absl::Hours(24), ONCE_FIELD(pipeline.receipt_cache_ttl));
+  table.Choice<>({"attempt-log",
+                  "When a duplicate that the receipt cache answers is in the attempt log: durable "
+                  "before its answer, or buffered and written within --attempt-log-window. Claims, "
+                  "completions and all else are logged in their own transaction in both cases."},
+                 std::vector<std::pair<std::string, pipeline::AttemptLogMode>>{
+                     {"durable", pipeline::AttemptLogMode::kDurable},
+                     {"buffered", pipeline::AttemptLogMode::kBuffered}},
+                 ONCE_FIELD(pipeline.attempt_log));
+  table.Duration({"attempt-log-window",
+                  "Age at which buffered entries are written: what a killed server loses at most, "
+                  "while the database answers."},
+                 absl::Milliseconds(10), absl::Minutes(1), ONCE_FIELD(pipeline.attempt_log_window));
   table.Integer({"max-waiters", "Calls that wait for an outcome. Beyond: OVERLOADED."}, 0,
                 10'000'000, ONCE_FIELD(pipeline.max_waiters));
   table.Integer({"max-waiters-per-tenant", "The same for one tenant. Beyond: QUOTA_EXCEEDED."}, 0,

@@ -217,6 +217,14 @@ std::vector<MetricInfo> AllMetrics() {
       {"once_pipeline_waiters", kGauge, {}, "Calls that wait for another attempt's outcome."},
       {"once_pipeline_read_keys", kHistogram, {}, "Keys of one read."},
       {"once_pipeline_read_seconds", kHistogram, {}, "Time of one read."},
+      {"once_receipt_cache_lookups_total",
+       kCounter,
+       {"result"},
+       "Begins and Lookups that were looked for in the receipt cache: hit or miss."},
+      {"once_attempt_log_lost_total",
+       kCounter,
+       {},
+       "Entries of the buffered attempt log that could not be written."},
       {"once_store_sessions", kGauge, {"kind"}, "Open database connections: write, read, control."},
       {"once_store_sessions_opened_total",
        kCounter,
@@ -281,6 +289,8 @@ struct Metrics::Series {
   L<Gauge> waiters{registry, "once_pipeline_waiters"};
   L<Histogram> read_keys{registry, "once_pipeline_read_keys", CountBuckets()};
   L<Histogram> read_seconds{registry, "once_pipeline_read_seconds", TimeBuckets()};
+  L<Counter> receipt_cache{registry, "once_receipt_cache_lookups_total"};
+  L<Counter> attempts_lost{registry, "once_attempt_log_lost_total"};
   L<Gauge> sessions{registry, "once_store_sessions"};
   L<Counter> sessions_opened{registry, "once_store_sessions_opened_total"};
   L<Counter> authentications{registry, "once_authentications_total"};
@@ -305,6 +315,8 @@ Metrics::Metrics(size_t max_tenants) : series_(std::make_unique<Series>(max_tena
   for (absl::string_view why : {"aborted", "unavailable", "unknown", "split"}) {
     s.retries.Get({why});
   }
+  for (absl::string_view result : {"hit", "miss"}) s.receipt_cache.Get({result});
+  s.attempts_lost.Get({});
   s.commit_calls.Get({});
   s.commit_seconds.Get({});
   s.read_keys.Get({});
@@ -337,6 +349,14 @@ void Metrics::OnBatch(size_t commands, absl::Duration transaction) {
 }
 
 void Metrics::OnRetry(absl::string_view why) { series_->retries.Get({why}).Increment(); }
+
+void Metrics::OnReceiptCache(bool hit) {
+  series_->receipt_cache.Get({hit ? "hit" : "miss"}).Increment();
+}
+
+void Metrics::OnAttemptsLost(size_t entries) {
+  series_->attempts_lost.Get({}).Increment(static_cast<double>(entries));
+}
 
 void Metrics::OnQueueDepth(int shard, size_t calls) {
   series_->queue_calls.Get({absl::StrCat(shard)}).Set(static_cast<double>(calls));

@@ -49,6 +49,8 @@ class Metrics final : public pipeline::Observer,
 
   void OnBatch(size_t commands, absl::Duration transaction) override;
   void OnRetry(absl::string_view why) override;
+  void OnReceiptCache(bool hit) override;
+  void OnAttemptsLost(size_t entries) override;
   void OnQueueDepth(int shard, size_t calls) override;
   void OnWaiters(size_t waiting) override;
   void OnReadBatch(size_t keys, absl::Duration query) override;

@@ -55,7 +55,7 @@ struct Settings {
   std::string http_listen = "127.0.0.1:7448";  // empty: no HTTP
   std::string ports_file;
 
-  pipeline::Options pipeline;
+  pipeline::Options pipeline = DefaultPipelineOptions();
   auth::AuthenticatorOptions auth;
 
   absl::Duration shutdown_grace = absl::Seconds(25);
@@ -71,6 +71,11 @@ struct Settings {
   static rpc::ServerOptions DefaultRpcOptions() {
     rpc::ServerOptions options;
     options.listen_addresses = {"127.0.0.1:7447"};
+    return options;
+  }
+  static pipeline::Options DefaultPipelineOptions() {
+    pipeline::Options options;
+    options.receipt_cache_bytes = size_t{64} << 20;
     return options;
   }
 };

@@ -11,7 +11,8 @@ namespace once::pipeline {
 namespace {
 
 absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session,
-                                                    std::vector<WriteCall>& calls) {
+                                                    std::vector<WriteCall>& calls,
+                                                    store::CompletedOperations* completed) {
   std::vector<store::Command> commands;
   commands.reserve(calls.size());
   bool repeated = false;
@@ -19,7 +20,8 @@ absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session
     commands.push_back(std::move(call.command));
     repeated = repeated || call.maybe_committed;
   }
-  absl::StatusOr<std::vector<store::Answer>> answers = store::RunBatch(session, commands, repeated);
+  absl::StatusOr<std::vector<store::Answer>> answers =
+      store::RunBatch(session, commands, repeated, completed);
   for (size_t i = 0; i < calls.size(); ++i) calls[i].command = std::move(commands[i]);
   return answers;
 }
@@ -71,7 +73,9 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
   if (!session.ok()) return session.status();
 
   const absl::Time start = shared().timing->Now();
-  absl::StatusOr<std::vector<store::Answer>> answers = RunCalls(**session, calls);
+  store::CompletedOperations completed;
+  absl::StatusOr<std::vector<store::Answer>> answers =
+      RunCalls(**session, calls, shared().receipts->enabled() ? &completed : nullptr);
   if (!answers.ok()) {
     if (absl::IsUnknown(answers.status())) {
       for (WriteCall& call : calls) call.maybe_committed = true;
@@ -80,6 +84,9 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
     return answers.status();
   }
   shared().observer->OnBatch(calls.size(), shared().timing->Now() - start);
+  for (auto& [index, operation] : completed) {
+    shared().receipts->Put(calls[index].key, std::move(operation), shared().timing->Now());
+  }
   deliverer_->Deliver({std::exchange(calls, {}), *std::move(answers)}, /*busy=*/queued() > 0);
   return absl::OkStatus();
 }

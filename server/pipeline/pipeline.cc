@@ -8,12 +8,14 @@
 
 #include "absl/hash/hash.h"
 #include "base/random_id.h"
+#include "pipeline/attempt_buffer.h"
 #include "pipeline/body_reader.h"
 #include "pipeline/call.h"
 #include "pipeline/committer.h"
 #include "pipeline/deliverer.h"
 #include "pipeline/handler_names.h"
 #include "pipeline/reader.h"
+#include "pipeline/receipt_cache.h"
 #include "pipeline/reply.h"
 #include "pipeline/timekeeper.h"
 #include "pipeline/timing.h"
@@ -58,11 +60,13 @@ class PipelineImpl final : public Pipeline {
         observer_(observer != nullptr ? observer : &deaf_observer_),
         stop_(timing_),
         names_(kMaxHandlerNames),
-        shared_{&options_, store, timing_, observer_, &stop_, &names_},
+        receipts_(options.receipt_cache_bytes, options.receipt_cache_ttl),
+        shared_{&options_, store, timing_, observer_, &stop_, &names_, &receipts_},
         timekeeper_(timing_),
         seeds_(options.seed != 0 ? options.seed : std::random_device{}()),
         bodies_(shared_, seeds_()),
         room_(&options_, timing_, observer_, &timekeeper_, &bodies_),
+        attempts_(shared_, seeds_()),
         deliverer_(timing_, &room_, &bodies_),
         poller_(shared_, seeds_(), &room_, [this](WriteCall& call) { return SendAgain(call); }) {
     const int committers =
@@ -90,10 +94,15 @@ class PipelineImpl final : public Pipeline {
   void Begin(BeginCall call, Done<core::BeginOutcome> done) override {
     const size_t bytes = SizeOf(call.delivery) + call.request.consumer.size();
     const absl::Duration wait = call.wait;
-    Submit<core::BeginOutcome>(
-        std::move(call.info),
-        store::BeginCommand{{}, {}, std::move(call.request), std::move(call.delivery)}, bytes, wait,
-        std::move(done));
+    store::BeginCommand command{{}, {}, std::move(call.request), std::move(call.delivery), nullptr};
+    if (receipts_.enabled()) {
+      command.completed = Known(call.info);
+      if (command.completed != nullptr && options_.attempt_log == AttemptLogMode::kBuffered) {
+        return AnswerRepeated(std::move(call.info), std::move(command), bytes, std::move(done));
+      }
+    }
+    Submit<core::BeginOutcome>(std::move(call.info), std::move(command), bytes, wait,
+                               std::move(done));
   }
   void Complete(CompleteCall call, Done<core::CompleteOutcome> done) override {
     const size_t bytes = call.request.result.size() + call.request.content_type.size();
@@ -118,6 +127,12 @@ class PipelineImpl final : public Pipeline {
     const absl::Time now = timing_->Now();
     auto reply = Admit(call.info, now, std::move(done));
     if (reply == nullptr) return;
+    if (receipts_.enabled()) {
+      if (const auto known = Known(call.info)) {
+        reply->Answer(core::DecideLookup(&known->row, call.request, core::DbTime{}));
+        return;
+      }
+    }
     ReadCall read;
     read.life = LifeOf(call.info, now);
     read.operation = {call.info.tenant, {}, call.info.event_id};
@@ -137,6 +152,12 @@ class PipelineImpl final : public Pipeline {
   }
 
   void Drain(absl::Time deadline) override {
+    DrainCalls(deadline);
+    attempts_.Stop(deadline);
+  }
+
+ private:
+  void DrainCalls(absl::Time deadline) {
     gauge_.Close();
     room_.Close();
     if (gauge_.WaitIdle(timing_, deadline)) return;
@@ -153,7 +174,29 @@ class PipelineImpl final : public Pipeline {
     gauge_.WaitIdle(timing_, absl::InfiniteFuture());
   }
 
- private:
+  std::shared_ptr<const store::CompletedOperation> Known(const CallInfo& info) {
+    auto known = receipts_.Find({info.tenant, info.handler, info.event_id}, timing_->Now());
+    observer_->OnReceiptCache(known != nullptr);
+    return known;
+  }
+
+  // A Begin on a completed operation whose log entry may be written later. A full buffer sends it
+  // the durable way.
+  void AnswerRepeated(CallInfo info, store::BeginCommand command, size_t bytes,
+                      Done<core::BeginOutcome> done) {
+    const absl::Time now = timing_->Now();
+    auto reply = Admit(info, now, std::move(done));
+    if (reply == nullptr) return;
+    command.key = command.completed->key;
+    command.entry = base::MakeUuidV7(now);
+    store::RepeatedBegin repeated = store::DecideRepeated(command);
+    if (attempts_.Add(repeated.entry)) {
+      reply->Answer(std::move(repeated.outcome));
+    } else {
+      Send(std::move(info), std::move(command), bytes, absl::ZeroDuration(), now, std::move(reply));
+    }
+  }
+
   template <typename Function>
   void ForEachWorker(Function function) {
     for (auto& committer : committers_) function(*committer);
@@ -169,6 +212,7 @@ class PipelineImpl final : public Pipeline {
       duties.push_back({[&worker] { return worker.NextDeadline(); },
                         [&worker](absl::Time now) { worker.FailOver(now); }});
     });
+    if (options_.attempt_log == AttemptLogMode::kBuffered) attempts_.Start();
     deliverer_.Start();
     poller_.Start();
     timekeeper_.Start(std::move(duties));
@@ -199,7 +243,13 @@ class PipelineImpl final : public Pipeline {
     const absl::Time now = timing_->Now();
     auto reply = Admit(info, now, std::move(done));
     if (reply == nullptr) return;
-    command.key = {info.tenant, {}, info.event_id};
+    Send(std::move(info), std::move(command), bytes, wait, now, std::move(reply));
+  }
+
+  template <typename Outcome, typename Command>
+  void Send(CallInfo info, Command command, size_t bytes, absl::Duration wait, absl::Time now,
+            std::shared_ptr<Reply<Outcome>> reply) {
+    command.key = {info.tenant, HandlerOf(command), info.event_id};
     command.entry = base::MakeUuidV7(now);
     WriteCall call;
     call.life = LifeOf(info, now);
@@ -211,6 +261,14 @@ class PipelineImpl final : public Pipeline {
     // Before the call moves: arguments are evaluated in any order.
     Committer& committer = CommitterOf(call);
     Push(committer, std::move(call), "commands");
+  }
+
+  template <typename Command>
+  static core::HandlerId HandlerOf(const Command&) {
+    return {};  // to be interned
+  }
+  static core::HandlerId HandlerOf(const store::BeginCommand& command) {
+    return command.completed != nullptr ? command.completed->key.handler : core::HandlerId{};
   }
 
   Committer& CommitterOf(const WriteCall& call) {
@@ -253,12 +311,14 @@ class PipelineImpl final : public Pipeline {
   Observer* const observer_;
   StopSignal stop_;
   HandlerNames names_;
+  ReceiptCache receipts_;
   CallGauge gauge_;
   const Shared shared_;
   Timekeeper timekeeper_;
   std::mt19937_64 seeds_;
   BodyReader bodies_;
   WaitRoom room_;
+  AttemptBuffer attempts_;
   Deliverer deliverer_;
   std::vector<std::unique_ptr<Committer>> committers_;
   std::vector<std::unique_ptr<Reader>> readers_;

@@ -28,10 +28,19 @@
 
 namespace once::pipeline {
 
+enum class AttemptLogMode : uint8_t { kDurable, kBuffered };
+
 struct Options {
   // Committers = shards of the key space. Bounded by Store::max_write_sessions().
   int committers = 1;
   int readers = 1;
+  // Completed operations that are kept in memory (bytes by estimate, 0: none), and for how long at
+  // most.
+  size_t receipt_cache_bytes = 0;
+  absl::Duration receipt_cache_ttl = absl::Minutes(1);
+  // Log entries of duplicates: written before the answer, or within the window after it.
+  AttemptLogMode attempt_log = AttemptLogMode::kDurable;
+  absl::Duration attempt_log_window = absl::Milliseconds(200);
   // Per committer and per reader: beyond, calls are refused with OVERLOADED at once.
   size_t max_queue_calls = 10'000;
   size_t max_queue_bytes = size_t{64} << 20;
@@ -119,6 +128,10 @@ class Observer {
   // Told in order, under the lock of the waiting room: must not call the pipeline.
   virtual void OnWaiters(size_t waiting) { (void)waiting; }
   virtual void OnReadBatch(size_t keys, absl::Duration query) { (void)keys, (void)query; }
+  // A Begin or a Lookup was answered from memory, or (false) was not known there.
+  virtual void OnReceiptCache(bool hit) { (void)hit; }
+  // Entries of the buffered attempt log that could not be written.
+  virtual void OnAttemptsLost(size_t entries) { (void)entries; }
   // The store's own words on any failure but a conflict, for the log; callers get none of it.
   virtual void OnStoreError(const absl::Status& status) { (void)status; }
 };

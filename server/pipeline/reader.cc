@@ -63,6 +63,10 @@ absl::Status Reader::Try(std::vector<ReadCall>& calls) {
   for (ReadCall& call : std::exchange(calls, {})) {
     const auto at = std::lower_bound(keys.begin(), keys.end(), call.operation) - keys.begin();
     const std::optional<core::OperationRow>& row = rows->others[static_cast<size_t>(at)];
+    if (row.has_value() && row->state == core::RowState::kCompleted &&
+        row->receipt->result.has_value()) {
+      shared().receipts->Put(call.key, {.key = call.operation, .row = *row}, start);
+    }
     core::LookupOutcome outcome =
         core::DecideLookup(row.has_value() ? &*row : nullptr, call.request, rows->now);
     Deliver(std::move(call), std::move(outcome));

@@ -23,6 +23,7 @@
 #include "pipeline/handler_names.h"
 #include "pipeline/keyed_queue.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/receipt_cache.h"
 #include "pipeline/reply.h"
 #include "pipeline/session_holder.h"
 #include "pipeline/timing.h"
@@ -39,6 +40,7 @@ struct Shared {
   Observer* observer;
   StopSignal* stop;
   HandlerNames* names;
+  ReceiptCache* receipts = nullptr;
 };
 
 // The number of a handler's name: from the cache, else from the database, made there where `create`

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "core/limits.h"
 
 namespace once::store {
 namespace {
@@ -49,9 +50,11 @@ Plan MakePlan(absl::Span<const Command> commands) {
   Plan plan;
   std::map<OperationKey, const BeginCommand*> first_begin;
   for (const Command& command : commands) {
+    const auto* begin = std::get_if<BeginCommand>(&command);
+    if (begin != nullptr && begin->completed != nullptr) continue;
     KeyState& state = plan.keys[KeyOf(command)];
     ++state.commands;
-    if (const auto* begin = std::get_if<BeginCommand>(&command)) {
+    if (begin != nullptr) {
       ++state.begins;
       first_begin.emplace(begin->key, begin);
     }
@@ -166,6 +169,19 @@ AttemptEntry EntryFor(const OperationKey& key, const EntryId& entry,
   return log;
 }
 
+AttemptEntry EntryFor(const BeginCommand& command, const std::optional<OperationRow>& row,
+                      AttemptOutcome outcome) {
+  AttemptEntry log = EntryFor(command.key, command.entry, row);
+  log.kind = AttemptKind::kBegin;
+  log.outcome = outcome;
+  log.attempt = command.request.attempt;
+  log.digest = command.request.digest;
+  log.consumer = command.request.consumer;
+  log.handler_version = command.request.handler_version;
+  log.delivery = command.delivery;
+  return log;
+}
+
 // Decides one command on its key's state and appends its log entry.
 class Decider {
  public:
@@ -173,20 +189,17 @@ class Decider {
       : now_(now), keys_(keys), log_(log) {}
 
   Answer operator()(const BeginCommand& command) {
+    if (command.completed != nullptr) {
+      RepeatedBegin repeated = DecideRepeated(command);
+      log_.push_back(std::move(repeated.entry));
+      return std::move(repeated.outcome);
+    }
     KeyState& state = keys_[command.key];
     const core::Fence fence_before = state.now->claim.fence;
     core::BeginOutcome outcome = Apply(core::DecideBegin(*state.now, command.request, now_), state);
     const bool new_claim = state.fresh || state.now->claim.fence != fence_before;
     state.fresh = false;
-    AttemptEntry log = EntryFor(command.key, command.entry, state.now);
-    log.kind = AttemptKind::kBegin;
-    log.outcome = LoggedOutcome(outcome, new_claim);
-    log.attempt = command.request.attempt;
-    log.digest = command.request.digest;
-    log.consumer = command.request.consumer;
-    log.handler_version = command.request.handler_version;
-    log.delivery = command.delivery;
-    log_.push_back(std::move(log));
+    log_.push_back(EntryFor(command, state.now, LoggedOutcome(outcome, new_claim)));
     return outcome;
   }
 
@@ -266,6 +279,41 @@ std::optional<RowChange> ChangeFor(const OperationKey& key, const KeyState& stat
   return change;
 }
 
+bool IsCompleted(const Answer& answer) {
+  struct Visitor {
+    bool operator()(const core::BeginOutcome& outcome) const {
+      return std::holds_alternative<core::Completed>(outcome);
+    }
+    bool operator()(const core::CompleteOutcome& outcome) const {
+      return std::holds_alternative<core::Completed>(outcome);
+    }
+    bool operator()(const core::AbandonOutcome&) const { return false; }
+    bool operator()(const core::RenewOutcome&) const { return false; }
+  };
+  return std::visit(Visitor{}, answer);
+}
+
+bool AlreadyKnown(const Command& command) {
+  const auto* begin = std::get_if<BeginCommand>(&command);
+  return begin != nullptr && begin->completed != nullptr;
+}
+
+CompletedOperations CompletedOf(absl::Span<const Command> commands,
+                                absl::Span<const Answer> answers, const KeyStates& keys) {
+  CompletedOperations completed;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (AlreadyKnown(commands[i]) || !IsCompleted(answers[i])) continue;
+    const OperationKey& key = KeyOf(commands[i]);
+    const std::optional<OperationRow>& row = keys.at(key).now;
+    if (!row.has_value() || !row->receipt.has_value() || !row->receipt->result.has_value() ||
+        row->receipt->result->size() > core::kMaxInlineResultBytes) {
+      continue;
+    }
+    completed.emplace_back(i, CompletedOperation{.key = key, .row = *row});
+  }
+  return completed;
+}
+
 WriteSet WritesFor(const KeyStates& keys, std::vector<AttemptEntry> log, bool repeated) {
   WriteSet writes;
   writes.repeated = repeated;
@@ -281,8 +329,8 @@ WriteSet WritesFor(const KeyStates& keys, std::vector<AttemptEntry> log, bool re
 }
 
 absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
-                                                 absl::Span<const Command> commands,
-                                                 bool repeated) {
+                                                 absl::Span<const Command> commands, bool repeated,
+                                                 CompletedOperations* completed) {
   Plan plan = MakePlan(commands);
   if (absl::Status status = CheckSharedKeys(plan); !status.ok()) return status;
   absl::StatusOr<RowSet> rows = session.TouchAndRead(plan.inserts, plan.others);
@@ -300,6 +348,7 @@ absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
   const WriteSet writes = WritesFor(plan.keys, std::move(log), repeated);
   if (absl::Status status = session.Write(writes); !status.ok()) return status;
   if (absl::Status status = session.Commit(); !status.ok()) return status;
+  if (completed != nullptr) *completed = CompletedOf(commands, answers, plan.keys);
   return answers;
 }
 
@@ -314,12 +363,35 @@ OperationKey& MutableKeyOf(Command& command) {
 }
 
 absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
-                                             absl::Span<const Command> commands, bool repeated) {
-  absl::StatusOr<std::vector<Answer>> answers = RunOpenBatch(session, commands, repeated);
+                                             absl::Span<const Command> commands, bool repeated,
+                                             CompletedOperations* completed) {
+  absl::StatusOr<std::vector<Answer>> answers =
+      RunOpenBatch(session, commands, repeated, completed);
   if (!answers.ok()) {
     session.Rollback();
   }
   return answers;
+}
+
+RepeatedBegin DecideRepeated(const BeginCommand& command) {
+  const OperationRow& row = command.completed->row;
+  // Nothing that is said of a completed operation depends on the time.
+  core::Decision<core::BeginOutcome> decision =
+      core::DecideBegin(row, command.request, core::DbTime{});
+  const AttemptOutcome logged = LoggedOutcome(decision.outcome, /*new_claim=*/false);
+  return {.outcome = std::move(decision.outcome), .entry = EntryFor(command, row, logged)};
+}
+
+absl::Status LogAttempts(WriteSession& session, absl::Span<const AttemptEntry> entries,
+                         bool repeated) {
+  WriteSet writes;
+  writes.repeated = repeated;
+  writes.attempts.assign(entries.begin(), entries.end());
+  absl::Status status = session.TouchAndRead({}, {}).status();
+  if (status.ok()) status = session.Write(writes);
+  if (status.ok()) status = session.Commit();
+  if (!status.ok()) session.Rollback();
+  return status;
 }
 
 }  // namespace once::store

@@ -13,6 +13,8 @@
 #ifndef ONCE_STORE_BATCH_H_
 #define ONCE_STORE_BATCH_H_
 
+#include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -24,11 +26,20 @@
 
 namespace once::store {
 
+// A completed operation, whose row does not change any more, and its result.
+struct CompletedOperation {
+  core::OperationKey key;
+  core::OperationRow row;
+};
+
 struct BeginCommand {
   core::OperationKey key;
   EntryId entry{};
   core::BeginRequest request;
   DeliveryInfo delivery;
+  // Set where an earlier transaction found the operation completed: the command is decided on that
+  // and only its delivery is logged.
+  std::shared_ptr<const CompletedOperation> completed = nullptr;
 };
 struct CompleteCommand {
   core::OperationKey key;
@@ -60,8 +71,23 @@ core::OperationKey& MutableKeyOf(Command& command);
 // says that an earlier run of the same batch ended in UNKNOWN. Begins may share a key and are
 // decided in order; any other command has its key alone (INTERNAL otherwise). Receipts with large
 // bodies come back without `result`.
+// `completed` (may be null) gets the operations that this transaction read or made completed, with
+// the index of their command; not those whose result is large.
+using CompletedOperations = std::vector<std::pair<size_t, CompletedOperation>>;
 absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
-                                             absl::Span<const Command> commands, bool repeated);
+                                             absl::Span<const Command> commands, bool repeated,
+                                             CompletedOperations* completed = nullptr);
+
+// The answer to a command with `completed`, and its entry in the log. Pure.
+struct RepeatedBegin {
+  core::BeginOutcome outcome;
+  AttemptEntry entry;
+};
+RepeatedBegin DecideRepeated(const BeginCommand& command);
+
+// Writes entries of the log in a transaction of their own. Errors as RunBatch's.
+absl::Status LogAttempts(WriteSession& session, absl::Span<const AttemptEntry> entries,
+                         bool repeated);
 
 }  // namespace once::store
 

@@ -100,7 +100,9 @@ struct NewOperation {
 };
 
 struct RowSet {
-  core::DbTime now;  // the database's clock at the read, after the locks were taken
+  // The database's clock at the read, after the locks were taken. May be unset where no row was
+  // asked for.
+  core::DbTime now;
   // In the order asked for; unset where there is no row. Large results are not read
   // (Receipt::result unset).
   std::vector<std::optional<core::OperationRow>> inserts;

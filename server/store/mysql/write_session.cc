@@ -90,7 +90,7 @@ absl::Status MysqlWriteSession::ReadRows(absl::Span<const NewOperation> inserts,
       return status;
     }
   }
-  if (rows.now.micros != 0) return absl::OkStatus();
+  if (rows.now.micros != 0 || (inserts.empty() && others.empty())) return absl::OkStatus();
   // Nothing was there that could have brought the time along.
   return session_.connection->Query(SelectNow(),
                                     [&](RowReader& reader) { rows.now = ReadNow(reader).now; });

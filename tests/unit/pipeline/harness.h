@@ -102,6 +102,23 @@ class CountingObserver final : public Observer {
     changed_.SignalAll();
   }
 
+  void OnAttemptsLost(size_t entries) override {
+    absl::MutexLock lock(&mutex_);
+    attempts_lost_ += entries;
+  }
+  void OnStoreError(const absl::Status&) override {
+    absl::MutexLock lock(&mutex_);
+    ++store_errors_;
+  }
+
+  size_t attempts_lost() const {
+    absl::MutexLock lock(&mutex_);
+    return attempts_lost_;
+  }
+  size_t store_errors() const {
+    absl::MutexLock lock(&mutex_);
+    return store_errors_;
+  }
   std::vector<size_t> batches() const {
     absl::MutexLock lock(&mutex_);
     return batches_;
@@ -146,6 +163,8 @@ class CountingObserver final : public Observer {
   size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t read_batches_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t keys_read_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t attempts_lost_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t store_errors_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 inline constexpr core::TenantId kTenant{7};

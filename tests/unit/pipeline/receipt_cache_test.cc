@@ -1,0 +1,228 @@
+// Duplicates that are answered from memory: what they are told, what is logged, what bounds them.
+#include "pipeline/receipt_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "unit/pipeline/harness.h"
+
+namespace once::pipeline {
+namespace {
+
+using base::ErrorReason;
+using store::AttemptOutcome;
+using test::Fault;
+using test::FaultPoint;
+using ::testing::ElementsAre;
+
+store::CompletedOperation Completed(const std::string& event, const std::string& result) {
+  store::CompletedOperation operation;
+  operation.key = {kTenant, {1}, event};
+  operation.row.state = core::RowState::kCompleted;
+  operation.row.receipt.emplace().result = result;
+  return operation;
+}
+
+TEST(ReceiptCacheTest, KeepsWhatWasUsedLastWithinItsBytes) {
+  ReceiptCache cache(size_t{16} * 20'000, absl::Hours(1));
+  const absl::Time now = absl::UnixEpoch();
+  const auto key = [](int i) { return CallKey{kTenant, kHandler, absl::StrCat("e", i)}; };
+  for (int i = 0; i < 5000; ++i) {
+    cache.Put(key(i), Completed(absl::StrCat("e", i), std::string(100, 'r')), now);
+    EXPECT_NE(cache.Find(key(0), now), nullptr);  // in use all the time
+  }
+  EXPECT_LE(cache.bytes(), size_t{16} * 20'000);
+  EXPECT_EQ(cache.Find(key(1), now), nullptr);
+  EXPECT_NE(cache.Find(key(4999), now), nullptr);
+}
+
+TEST(ReceiptCacheTest, ForgetsAfterItsTime) {
+  ReceiptCache cache(1 << 20, absl::Seconds(10));
+  const absl::Time now = absl::UnixEpoch();
+  const CallKey key{kTenant, kHandler, "e"};
+  cache.Put(key, Completed("e", "r"), now);
+  EXPECT_NE(cache.Find(key, now + absl::Seconds(9)), nullptr);
+  EXPECT_EQ(cache.Find(key, now + absl::Seconds(10)), nullptr);
+  EXPECT_EQ(cache.bytes(), 0u);
+}
+
+TEST(ReceiptCacheTest, WithoutBytesItKeepsNothing) {
+  ReceiptCache cache(0, absl::Hours(1));
+  EXPECT_FALSE(cache.enabled());
+  const CallKey key{kTenant, kHandler, "e"};
+  cache.Put(key, Completed("e", "r"), absl::UnixEpoch());
+  EXPECT_EQ(cache.Find(key, absl::UnixEpoch()), nullptr);
+}
+
+class RepeatTest : public ::testing::Test {
+ protected:
+  RepeatTest() {
+    h_.options.committers = 1;
+    h_.options.receipt_cache_bytes = 1 << 20;
+  }
+
+  void Complete(const std::string& event, const std::string& result) {
+    const core::ClaimInfo claim = h_.Claim(event, "owner");
+    h_.Complete(MakeComplete(event, claim, result)).Get();
+  }
+
+  std::vector<AttemptOutcome> Logged(const std::string& event) {
+    std::vector<AttemptOutcome> outcomes;
+    for (const auto& attempt : h_.store().Attempts(Harness::KeyOf(event))) {
+      outcomes.push_back(attempt.entry.outcome);
+    }
+    return outcomes;
+  }
+
+  // From now on whoever reads a row from the database gets an error.
+  void ForbidReads() {
+    h_.faults().SetHook([](const test::FaultSite& site) {
+      return site.point == FaultPoint::kRead ? Fault::kInternal : Fault::kNone;
+    });
+  }
+
+  Harness h_;
+};
+
+TEST_F(RepeatTest, DuplicateIsAnsweredWithoutItsRowAndLoggedBeforeTheAnswer) {
+  Complete("e", "result");
+  const int64_t deliveries = h_.store().Row(Harness::KeyOf("e"))->deliveries;
+  const auto again = h_.Begin("e", "b");
+  ASSERT_NE(again.GetIf<core::Completed>(), nullptr);
+  EXPECT_EQ(again.GetIf<core::Completed>()->receipt.result, "result");
+  EXPECT_TRUE(again.GetIf<core::Completed>()->replayed);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->deliveries, deliveries) << "the row was touched";
+  EXPECT_THAT(Logged("e"), ElementsAre(AttemptOutcome::kGranted, AttemptOutcome::kCompleted,
+                                       AttemptOutcome::kReplayed));
+}
+
+TEST_F(RepeatTest, DurableModeAnswersOnlyAfterTheCommit) {
+  Complete("e", "result");
+  h_.StopCommits();
+  const auto again = h_.Begin("e", "b");
+  ASSERT_TRUE(h_.faults().WaitUntilStopped());
+  EXPECT_FALSE(again.given());
+  h_.faults().Open();
+  EXPECT_NE(again.GetIf<core::Completed>(), nullptr);
+}
+
+TEST_F(RepeatTest, OtherContentIsAConflictFromMemoryToo) {
+  Complete("e", "result");
+  BeginCall call = MakeBegin("e", "b");
+  call.request.digest = DigestOf("other content");
+  const auto conflict = h_.Begin(std::move(call));
+  ASSERT_NE(conflict.GetIf<core::Conflict>(), nullptr);
+  EXPECT_EQ(conflict.GetIf<core::Conflict>()->state, core::OperationState::kCompleted);
+  EXPECT_EQ(Logged("e").back(), AttemptOutcome::kConflict);
+}
+
+TEST_F(RepeatTest, LookupNeedsNoRead) {
+  Complete("e", "result");
+  ForbidReads();
+  const auto found = h_.Lookup(MakeLookup("e"));
+  ASSERT_NE(found.GetIf<core::Completed>(), nullptr);
+  LookupCall other = MakeLookup("e");
+  other.request.digest = DigestOf("other content");
+  EXPECT_NE(h_.Lookup(std::move(other)).GetIf<core::Conflict>(), nullptr);
+}
+
+TEST_F(RepeatTest, NothingButCompletedOperationsComesIn) {
+  const core::ClaimInfo claim = h_.Claim("e", "owner");
+  h_.Begin("e", "b").Get();
+  ASSERT_NE(h_.Lookup(MakeLookup("e")).GetIf<core::InProgress>(), nullptr);
+  h_.Abandon(MakeAbandon("e", claim)).Get();
+  const auto granted = h_.Begin("e", "c");
+  EXPECT_NE(granted.GetIf<core::Granted>(), nullptr);
+}
+
+TEST_F(RepeatTest, WhatTheDatabaseForgotIsSeenAfterTheTime) {
+  Complete("e", "result");
+  h_.store().DeleteRow(Harness::KeyOf("e"));
+  EXPECT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
+  h_.timing.Advance(h_.options.receipt_cache_ttl);
+  EXPECT_NE(h_.Begin("e", "b").GetIf<core::Granted>(), nullptr);
+}
+
+TEST_F(RepeatTest, LargeResultsAreReadEachTime) {
+  Complete("e", std::string(5000, 'x'));
+  const int64_t deliveries = h_.store().Row(Harness::KeyOf("e"))->deliveries;
+  const auto again = h_.Begin("e", "b");
+  ASSERT_NE(again.GetIf<core::Completed>(), nullptr);
+  EXPECT_EQ(again.GetIf<core::Completed>()->receipt.result->size(), 5000u);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->deliveries, deliveries + 1);
+}
+
+TEST_F(RepeatTest, TenantsDoNotShareReceipts) {
+  Complete("e", "result");
+  BeginCall other = MakeBegin("e", "b");
+  other.info.tenant = {8};
+  EXPECT_NE(h_.Begin(std::move(other)).GetIf<core::Granted>(), nullptr);
+}
+
+TEST_F(RepeatTest, DuplicatesAndNewOnesShareATransaction) {
+  Complete("e", "result");
+  h_.StopCommits();
+  const auto holder = h_.Begin("holder", "a");
+  ASSERT_TRUE(h_.faults().WaitUntilStopped());
+  const auto repeat = h_.Begin("e", "b");
+  const auto fresh = h_.Begin("new", "b");
+  const int64_t commits = h_.store().commits();
+  h_.faults().Open();
+  EXPECT_NE(repeat.GetIf<core::Completed>(), nullptr);
+  EXPECT_NE(fresh.GetIf<core::Granted>(), nullptr);
+  EXPECT_EQ(h_.store().commits(), commits + 2) << "the holder's and one for both";
+}
+
+class BufferedTest : public RepeatTest {
+ protected:
+  BufferedTest() { h_.options.attempt_log = AttemptLogMode::kBuffered; }
+};
+
+TEST_F(BufferedTest, DuplicateIsAnsweredAtOnceAndLoggedWithinTheWindow) {
+  Complete("e", "result");
+  h_.StopCommits();
+  ASSERT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
+  ASSERT_NE(h_.Begin("e", "c").GetIf<core::Completed>(), nullptr);
+  h_.faults().Open();
+  const int64_t commits = h_.store().commits();
+  ASSERT_TRUE(h_.RunUntil([&] { return Logged("e").size() == 4; }));
+  EXPECT_EQ(h_.store().commits(), commits + 1);
+  EXPECT_EQ(Logged("e").back(), AttemptOutcome::kReplayed);
+}
+
+TEST_F(BufferedTest, ClaimsAndCompletionsAreLoggedInTheirTransaction) {
+  Complete("e", "result");
+  EXPECT_THAT(Logged("e"), ElementsAre(AttemptOutcome::kGranted, AttemptOutcome::kCompleted));
+}
+
+TEST_F(BufferedTest, DrainWritesWhatIsLeft) {
+  Complete("e", "result");
+  ASSERT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
+  h_.pipeline().Drain(h_.timing.Now() + absl::Seconds(5));
+  EXPECT_EQ(Logged("e").size(), 3u);
+  EXPECT_EQ(h_.observer.attempts_lost(), 0u);
+}
+
+TEST_F(BufferedTest, EntriesSurviveLostConnectionsAndUnknownCommits) {
+  Complete("e", "result");
+  h_.faults().Next(FaultPoint::kCommit, Fault::kUnknownDone);
+  ASSERT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
+  ASSERT_TRUE(h_.RunUntil([&] { return h_.observer.store_errors() == 1; }));
+  h_.pipeline().Drain(h_.timing.Now() + absl::Seconds(5));
+  EXPECT_EQ(Logged("e").size(), 3u) << "once, though the transaction ran twice";
+  EXPECT_EQ(h_.observer.attempts_lost(), 0u);
+}
+
+TEST_F(BufferedTest, EntriesThatCannotBeWrittenAreCounted) {
+  Complete("e", "result");
+  h_.faults().Next(FaultPoint::kCommit, Fault::kUnavailable, 1000);
+  ASSERT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
+  h_.pipeline().Drain(h_.timing.Now());
+  EXPECT_EQ(h_.observer.attempts_lost(), 1u);
+}
+
+}  // namespace
+}  // namespace once::pipeline
