@@ -167,7 +167,7 @@ def memory(site: Site, first: int) -> dict:
 
 # What a generator's event id looks like, of another and earlier run.
 IDS = {
-    "time": "LOWER(CONCAT(LPAD(HEX(1000000000000000), 16, '0'), LPAD(HEX(n.seq), 12, '0'), LPAD(HEX(n.seq * 2654435761 % 281474976710655), 12, '0')))",
+    "time": "LOWER(CONCAT(LPAD(HEX(1000000000000000), 16, '0'), LPAD(HEX(n.seq), 12, '0'), LPAD(HEX(n.seq * 2654435761 % (1 << 48)), 12, '0')))",
     "random": "SHA1(CONCAT('row', n.seq))",
 }
 

@@ -64,17 +64,17 @@ def targets(rows: list[Target], skipped: list[str]) -> Table:
 
 
 PLOT = """
-set terminal pngcairo size 900,380 font ",10"
+set terminal pngcairo size 900,400 font ",10"
 set output "{file}"
 set logscale xy
 set xtics (1, 4, 16, 64, 256)
-set xlabel "callers"
+set xrange [0.8:320]
 set grid ytics
-set key top left
+set key below center horizontal
 set multiplot layout 1,2
-set title "cycles a second"
+set title "cycles a second, by callers"
 plot {throughput}
-set title "p99 of a call pair, ms"
+set title "p99 of a cycle (batch: of 64 cycles), ms, by callers"
 plot {latency}
 unset multiplot
 """

@@ -130,8 +130,8 @@ class Site:
         own = step.contender in ("direct", "pipeline")  # no server takes part
         return result | {
             # An autocommitted statement is no Com_commit.
-            "commits_per_cycle": per_cycle["autocommits" if step.contender == "direct" else "Com_commit"],
-            "fsyncs_per_cycle": per_cycle.get("Innodb_os_log_fsyncs", 0.0),
+            "commits_per_cycle": per_cycle["autocommits" if step.contender == "direct" else "commits"],
+            "fsyncs_per_cycle": per_cycle["fsyncs"],
             "database_cpu": 1e4 * (after[1] - before[1]) / total,
             "server_cpu": 0.0 if own else 1e4 * (after[2] - before[2]) / total,
             "generator_cpu": 1e4 * result["generator_cpu_s"] / total,
