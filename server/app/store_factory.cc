@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenMysql(const StoreSettings& set
   options->read_timeout = settings.io_timeout;
   options->write_timeout = settings.io_timeout;
   options->lock_wait_timeout = settings.lock_wait_timeout;
-  options->max_write_sessions = committers;
+  options->max_write_sessions = committers * kSessionsPerCommitter;
   options->clock = clock;
   return store::OpenMysqlStore(*std::move(options));
 }

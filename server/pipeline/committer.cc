@@ -5,14 +5,34 @@
 #include <utility>
 #include <variant>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 namespace once::pipeline {
 namespace {
 
+bool ChangesRow(const store::Answer& answer) {
+  struct Visitor {
+    bool operator()(const core::BeginOutcome& outcome) const {
+      return std::holds_alternative<core::Granted>(outcome);
+    }
+    bool operator()(const core::CompleteOutcome& outcome) const {
+      return std::holds_alternative<core::Completed>(outcome);
+    }
+    bool operator()(const core::AbandonOutcome& outcome) const {
+      return std::holds_alternative<core::Abandoned>(outcome);
+    }
+    bool operator()(const core::RenewOutcome& outcome) const {
+      return std::holds_alternative<core::Renewed>(outcome);
+    }
+  };
+  return std::visit(Visitor{}, answer);
+}
+
 absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session,
                                                     std::vector<WriteCall>& calls,
-                                                    store::CompletedOperations* completed) {
+                                                    store::CompletedOperations* completed,
+                                                    absl::FunctionRef<void()> before_commit) {
   std::vector<store::Command> commands;
   commands.reserve(calls.size());
   bool repeated = false;
@@ -21,20 +41,21 @@ absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session
     repeated = repeated || call.maybe_committed;
   }
   absl::StatusOr<std::vector<store::Answer>> answers =
-      store::RunBatch(session, commands, repeated, completed);
+      store::RunBatch(session, commands, repeated, completed, before_commit);
   for (size_t i = 0; i < calls.size(); ++i) calls[i].command = std::move(commands[i]);
   return answers;
 }
 
 }  // namespace
 
-Committer::Committer(const Shared& shared, int shard, uint64_t seed, Deliverer* deliverer)
-    : Worker(shared,
-             {.calls = shared.options->max_queue_calls, .bytes = shared.options->max_queue_bytes},
+Committer::Committer(const Shared& shared, int shard, std::shared_ptr<Lane<WriteCall>> lane,
+                     uint64_t seed, WaitRoom* room, BodyReader* bodies)
+    : Worker(shared, std::move(lane),
              {.calls = shared.options->max_batch_calls, .bytes = shared.options->max_batch_bytes},
              seed),
       shard_(shard),
-      deliverer_(deliverer),
+      room_(room),
+      bodies_(bodies),
       session_(shared.store, &store::Store::OpenWriteSession),
       control_(shared.store, &store::Store::OpenControlSession) {}
 
@@ -74,8 +95,8 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
 
   const absl::Time start = shared().timing->Now();
   store::CompletedOperations completed;
-  absl::StatusOr<std::vector<store::Answer>> answers =
-      RunCalls(**session, calls, shared().receipts->enabled() ? &completed : nullptr);
+  absl::StatusOr<std::vector<store::Answer>> answers = RunCalls(
+      **session, calls, shared().receipts->enabled() ? &completed : nullptr, [this] { EndTurn(); });
   if (!answers.ok()) {
     if (absl::IsUnknown(answers.status())) {
       for (WriteCall& call : calls) call.maybe_committed = true;
@@ -87,8 +108,39 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
   for (auto& [index, operation] : completed) {
     shared().receipts->Put(calls[index].key, std::move(operation), shared().timing->Now());
   }
-  deliverer_->Deliver({std::exchange(calls, {}), *std::move(answers)}, /*busy=*/queued() > 0);
+  Deliver(std::exchange(calls, {}), *std::move(answers));
   return absl::OkStatus();
+}
+
+void Committer::Deliver(std::vector<WriteCall> calls, std::vector<store::Answer> answers) {
+  std::vector<core::OperationKey> changed;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (ChangesRow(answers[i])) changed.push_back(store::KeyOf(calls[i].command));
+  }
+  // Before those of this very batch begin to wait: they know already.
+  if (!changed.empty()) room_->Changed(changed);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    DeliverOne(std::move(calls[i]), std::move(answers[i]));
+  }
+}
+
+void Committer::DeliverOne(WriteCall call, store::Answer answer) {
+  call.maybe_committed = false;
+  const core::OperationKey key = store::KeyOf(call.command);
+  if (auto* begin = std::get_if<core::BeginOutcome>(&answer)) {
+    auto* state = std::get_if<core::InProgress>(begin);
+    if (state != nullptr && shared().timing->Now() < call.wait_until) {
+      room_->Park(key, std::move(call), std::move(*state));
+      return;
+    }
+  }
+  std::visit(
+      [&](auto&& outcome) {
+        using Outcome = std::decay_t<decltype(outcome)>;
+        bodies_->Deliver(key, call.life, std::get<std::shared_ptr<Reply<Outcome>>>(call.reply),
+                         std::move(outcome));
+      },
+      std::move(answer));
 }
 
 }  // namespace once::pipeline

@@ -5,6 +5,9 @@
 // may not share one, goes behind the others, so that a hot key cannot starve them. Taking a batch
 // costs its size, whatever waits behind it.
 //
+// Several threads may work on one queue: the keys that one of them holds are not given to another,
+// so that the order of each key's calls is kept over their batches too.
+//
 // Thread-safe. `Call` offers QueueKey, queue_key(), shares_key(), bytes and life (see call.h).
 #ifndef ONCE_PIPELINE_KEYED_QUEUE_H_
 #define ONCE_PIPELINE_KEYED_QUEUE_H_
@@ -28,14 +31,31 @@ namespace once::pipeline {
 
 template <typename Call>
 class KeyedQueue {
- public:
   using Key = typename Call::QueueKey;
+  struct Chain {
+    Key key;
+    std::list<Call> calls;  // outside of a function only empty while the key is held
+    bool held = false;      // then it is not in `order_`
+  };
 
+ public:
   struct Bounds {
     size_t calls = 0;
     size_t bytes = 0;
   };
   enum class Pushed : uint8_t { kTaken, kFull, kClosed };
+
+  // The keys of a batch whose calls are not done yet. Of one queue; to be released before its end.
+  class Held {
+   public:
+    // The batch was full: calls on other keys were left.
+    bool more() const { return more_; }
+
+   private:
+    friend class KeyedQueue;
+    std::list<Chain> chains_;
+    bool more_ = false;
+  };
 
   KeyedQueue(Bounds bounds, Timing* timing) : bounds_(bounds), timing_(timing) {}
 
@@ -54,24 +74,52 @@ class KeyedQueue {
 
   // Waits until there is a call or `until` has come, then moves what may run together into `batch`
   // (left empty at `until`): at most `most.calls`, and `most.bytes` but for a single larger call.
-  // False once closed and empty.
-  bool Take(Bounds most, absl::Time until, std::vector<Call>* batch) ABSL_LOCKS_EXCLUDED(mutex_) {
+  // False once closed and empty. The keys are added to `held` (null: not held) until Release.
+  bool Take(Bounds most, absl::Time until, std::vector<Call>* batch, Held* held = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    while (size_ == 0) {
-      if (closed_) return false;
+    while (order_.empty()) {
+      if (closed_ && size_ == 0) return false;
       if (timing_->Now() >= until) return true;
       timing_->WaitUntil(&mutex_, &filled_, until);
     }
     for (size_t turns = order_.size(); turns > 0; --turns) {
       if (TakeRun(order_.front(), &most, batch) == 0) break;  // full
-      if (order_.front().calls.empty()) {
+      if (held != nullptr) {
+        order_.front().held = true;
+        held->chains_.splice(held->chains_.end(), order_, order_.begin());
+      } else if (order_.front().calls.empty()) {
         index_.erase(&order_.front().key);
         order_.pop_front();
       } else {
         order_.splice(order_.end(), order_, order_.begin());
       }
     }
+    if (held != nullptr) held->more_ = !order_.empty();
+    if (closed_ && size_ == 0) filled_.SignalAll();
     return true;
+  }
+
+  // Gives the keys of a batch free; what has gathered on them meanwhile goes behind the others.
+  void Release(Held* held) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    while (!held->chains_.empty()) {
+      Chain& chain = held->chains_.front();
+      if (chain.calls.empty()) {
+        index_.erase(&chain.key);
+        held->chains_.pop_front();
+      } else {
+        chain.held = false;
+        order_.splice(order_.end(), held->chains_, held->chains_.begin());
+        filled_.Signal();
+      }
+    }
+  }
+
+  // Whether Take would find calls now.
+  bool HasReady() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return !order_.empty();
   }
 
   // No call's deadline is earlier than this.
@@ -101,10 +149,6 @@ class KeyedQueue {
   }
 
  private:
-  struct Chain {
-    Key key;
-    std::list<Call> calls;  // never empty outside of a function
-  };
   struct KeyHash {
     size_t operator()(const Key* key) const { return absl::Hash<Key>()(*key); }
   };
@@ -114,7 +158,7 @@ class KeyedQueue {
 
   Chain& ChainOf(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (auto found = index_.find(&key); found != index_.end()) return *found->second;
-    order_.push_back(Chain{.key = key, .calls = {}});
+    order_.push_back(Chain{.key = key, .calls = {}, .held = false});
     index_.emplace(&order_.back().key, std::prev(order_.end()));
     return order_.back();
   }
@@ -145,7 +189,13 @@ class KeyedQueue {
     std::vector<Call> removed;
     absl::MutexLock lock(&mutex_);
     earliest_ = absl::InfiniteFuture();
-    for (auto chain = order_.begin(); chain != order_.end();) {
+    std::vector<Chain*> chains;
+    chains.reserve(index_.size());
+    for (Chain& chain : order_) chains.push_back(&chain);
+    for (const auto& [key, chain] : index_) {
+      if (chain->held) chains.push_back(&*chain);
+    }
+    for (Chain* chain : chains) {
       for (auto call = chain->calls.begin(); call != chain->calls.end();) {
         if (!predicate(*call)) {
           earliest_ = std::min(earliest_, call->life.deadline);
@@ -157,13 +207,12 @@ class KeyedQueue {
         removed.push_back(std::move(*call));
         call = chain->calls.erase(call);
       }
-      if (chain->calls.empty()) {
-        index_.erase(&chain->key);
-        chain = order_.erase(chain);
-      } else {
-        ++chain;
-      }
     }
+    order_.remove_if([this](const Chain& chain) {
+      if (!chain.calls.empty()) return false;
+      index_.erase(&chain.key);
+      return true;
+    });
     return removed;
   }
 

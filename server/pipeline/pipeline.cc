@@ -12,7 +12,6 @@
 #include "pipeline/body_reader.h"
 #include "pipeline/call.h"
 #include "pipeline/committer.h"
-#include "pipeline/deliverer.h"
 #include "pipeline/handler_names.h"
 #include "pipeline/reader.h"
 #include "pipeline/receipt_cache.h"
@@ -67,12 +66,19 @@ class PipelineImpl final : public Pipeline {
         bodies_(shared_, seeds_()),
         room_(&options_, timing_, observer_, &timekeeper_, &bodies_),
         attempts_(shared_, seeds_()),
-        deliverer_(timing_, &room_, &bodies_),
         poller_(shared_, seeds_(), &room_, [this](WriteCall& call) { return SendAgain(call); }) {
-    const int committers =
-        std::clamp(options.committers, 1, std::max(1, store->max_write_sessions()));
-    for (int shard = 0; shard < committers; ++shard) {
-      committers_.push_back(std::make_unique<Committer>(shared_, shard, seeds_(), &deliverer_));
+    const int sessions = std::max(1, store->max_write_sessions());
+    shards_ = std::clamp(options.committers, 1, sessions);
+    const int per_shard = std::clamp(options.sessions_per_committer, 1, sessions / shards_);
+    for (int shard = 0; shard < shards_; ++shard) {
+      const auto lane = std::make_shared<Lane<WriteCall>>(
+          KeyedQueue<WriteCall>::Bounds{.calls = options.max_queue_calls,
+                                        .bytes = options.max_queue_bytes},
+          timing_);
+      for (int i = 0; i < per_shard; ++i) {
+        committers_.push_back(
+            std::make_unique<Committer>(shared_, shard, lane, seeds_(), &room_, &bodies_));
+      }
     }
     for (int i = 0; i < std::max(1, options.readers); ++i) {
       readers_.push_back(std::make_unique<Reader>(shared_, seeds_(), &room_, &bodies_));
@@ -85,8 +91,6 @@ class PipelineImpl final : public Pipeline {
     stop_.Stop();
     ForEachWorker([](auto& worker) { worker.Close(); });
     poller_.Stop();
-    for (auto& committer : committers_) committer->Join();
-    deliverer_.Stop();
     ForEachWorker([](auto& worker) { worker.Join(); });
     timekeeper_.Stop();
   }
@@ -213,7 +217,6 @@ class PipelineImpl final : public Pipeline {
                         [&worker](absl::Time now) { worker.FailOver(now); }});
     });
     if (options_.attempt_log == AttemptLogMode::kBuffered) attempts_.Start();
-    deliverer_.Start();
     poller_.Start();
     timekeeper_.Start(std::move(duties));
   }
@@ -272,7 +275,8 @@ class PipelineImpl final : public Pipeline {
   }
 
   Committer& CommitterOf(const WriteCall& call) {
-    return *committers_[ShardOf(call.key, committers_.size())];
+    const size_t per_shard = committers_.size() / static_cast<size_t>(shards_);
+    return *committers_[ShardOf(call.key, static_cast<size_t>(shards_)) * per_shard];
   }
 
   template <typename Call>
@@ -319,8 +323,8 @@ class PipelineImpl final : public Pipeline {
   BodyReader bodies_;
   WaitRoom room_;
   AttemptBuffer attempts_;
-  Deliverer deliverer_;
-  std::vector<std::unique_ptr<Committer>> committers_;
+  int shards_ = 1;
+  std::vector<std::unique_ptr<Committer>> committers_;  // those of a shard beside each other
   std::vector<std::unique_ptr<Reader>> readers_;
   WaitPoller poller_;
 };

@@ -33,6 +33,9 @@ enum class AttemptLogMode : uint8_t { kDurable, kBuffered };
 struct Options {
   // Committers = shards of the key space. Bounded by Store::max_write_sessions().
   int committers = 1;
+  // Connections of each committer: while one commits, the next takes the turn. Together bounded by
+  // Store::max_write_sessions().
+  int sessions_per_committer = 1;
   int readers = 1;
   // Completed operations that are kept in memory (bytes by estimate, 0: none), and for how long at
   // most.
@@ -45,7 +48,7 @@ struct Options {
   size_t max_queue_calls = 10'000;
   size_t max_queue_bytes = size_t{64} << 20;
   // Per transaction.
-  size_t max_batch_calls = 512;
+  size_t max_batch_calls = 256;
   size_t max_batch_bytes = size_t{4} << 20;
   // Waiting calls: in all, and per tenant (beyond: OVERLOADED, QUOTA_EXCEEDED).
   size_t max_waiters = 20'000;

@@ -28,6 +28,7 @@
 #include "pipeline/session_holder.h"
 #include "pipeline/timing.h"
 #include "pipeline/trouble.h"
+#include "pipeline/turn.h"
 #include "store/store.h"
 
 namespace once::pipeline {
@@ -50,7 +51,19 @@ absl::StatusOr<core::HandlerId> InternHandler(const Shared& shared,
                                               core::TenantId tenant, absl::string_view name,
                                               bool create);
 
-// A queue and a thread that takes what has gathered in it and tries until every call is answered.
+// A queue that several workers may share. One at a time, whose turn it is, takes a batch and works
+// on it, so that as much as possible gathers for the next one. It gives the turn away early where
+// its batch was full, and when it has nothing left to do but to wait (see EndTurn). Thread-safe.
+template <typename Call>
+struct Lane {
+  Lane(typename KeyedQueue<Call>::Bounds bounds, Timing* timing)
+      : queue(bounds, timing), turn(timing) {}
+
+  KeyedQueue<Call> queue;
+  Turn turn;
+};
+
+// A thread that takes what has gathered in its lane and tries until every call is answered.
 //
 // Life: construct, Start(), Push() from any thread, Close(), Join(), destroy. All functions but
 // Join() may be called from any thread and do not block. `Call` is as KeyedQueue wants it and has
@@ -61,8 +74,15 @@ class Worker {
   using Queue = KeyedQueue<Call>;
   using Bounds = typename Queue::Bounds;
 
+  Worker(const Shared& shared, std::shared_ptr<Lane<Call>> lane, Bounds batch, uint64_t seed)
+      : shared_(shared),
+        batch_(batch),
+        lane_(std::move(lane)),
+        queue_(lane_->queue),
+        trouble_(seed) {}
+  // With a lane of its own.
   Worker(const Shared& shared, Bounds queue, Bounds batch, uint64_t seed)
-      : shared_(shared), batch_(batch), queue_(queue, shared.timing), trouble_(seed) {}
+      : Worker(shared, std::make_shared<Lane<Call>>(queue, shared.timing), batch, seed) {}
   virtual ~Worker() { assert(!thread_.joinable()); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -104,6 +124,14 @@ class Worker {
 
   virtual void OnTaken() {}
 
+  // For Try, when all that is left for this batch is to wait: the next worker of the lane begins if
+  // there are calls for it. Otherwise the turn stays here, which spares a change of threads.
+  void EndTurn() {
+    if (!has_turn_ || !queue_.HasReady()) return;
+    has_turn_ = false;
+    lane_->turn.Give();
+  }
+
   const Shared& shared() const { return shared_; }
   size_t queued() const { return queue_.size(); }
 
@@ -117,9 +145,14 @@ class Worker {
   void Run() {
     Probe();
     for (;;) {
+      BeginTurn();
       std::vector<Call> batch;
+      typename Queue::Held held;
       const absl::Time until = healthy() ? absl::InfiniteFuture() : not_before_;
-      if (!queue_.Take(batch_, until, &batch)) return;
+      if (!queue_.Take(batch_, until, &batch, &held)) {
+        lane_->turn.Give();
+        return;
+      }
       OnTaken();
       if (batch.empty()) {
         Probe();
@@ -129,9 +162,17 @@ class Worker {
       replies.reserve(batch.size());
       for (const Call& call : batch) replies.push_back(PendingOf(call));
       in_flight_.Set(std::move(replies));
+      if (held.more()) EndTurn();
       RunToEnd(std::move(batch));
       in_flight_.Set({});
+      queue_.Release(&held);
     }
+  }
+
+  void BeginTurn() {
+    if (has_turn_) return;
+    lane_->turn.Take();
+    has_turn_ = true;
   }
 
   void Probe() { Judge(Connect()); }
@@ -212,10 +253,12 @@ class Worker {
 
   const Shared shared_;
   const Bounds batch_;
-  Queue queue_;
+  const std::shared_ptr<Lane<Call>> lane_;
+  Queue& queue_;  // the lane's
   InFlight in_flight_;
   std::atomic<bool> healthy_{true};
   // Of the thread.
+  bool has_turn_ = false;
   Trouble trouble_;
   absl::Time not_before_ = absl::InfinitePast();
   std::thread thread_;

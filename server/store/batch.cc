@@ -330,7 +330,8 @@ WriteSet WritesFor(const KeyStates& keys, std::vector<AttemptEntry> log, bool re
 
 absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
                                                  absl::Span<const Command> commands, bool repeated,
-                                                 CompletedOperations* completed) {
+                                                 CompletedOperations* completed,
+                                                 absl::FunctionRef<void()> before_commit) {
   Plan plan = MakePlan(commands);
   if (absl::Status status = CheckSharedKeys(plan); !status.ok()) return status;
   absl::StatusOr<RowSet> rows = session.TouchAndRead(plan.inserts, plan.others);
@@ -347,6 +348,7 @@ absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
   }
   const WriteSet writes = WritesFor(plan.keys, std::move(log), repeated);
   if (absl::Status status = session.Write(writes); !status.ok()) return status;
+  before_commit();
   if (absl::Status status = session.Commit(); !status.ok()) return status;
   if (completed != nullptr) *completed = CompletedOf(commands, answers, plan.keys);
   return answers;
@@ -364,9 +366,10 @@ OperationKey& MutableKeyOf(Command& command) {
 
 absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
                                              absl::Span<const Command> commands, bool repeated,
-                                             CompletedOperations* completed) {
+                                             CompletedOperations* completed,
+                                             absl::FunctionRef<void()> before_commit) {
   absl::StatusOr<std::vector<Answer>> answers =
-      RunOpenBatch(session, commands, repeated, completed);
+      RunOpenBatch(session, commands, repeated, completed, before_commit);
   if (!answers.ok()) {
     session.Rollback();
   }

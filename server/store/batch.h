@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/decide.h"
@@ -74,9 +75,10 @@ core::OperationKey& MutableKeyOf(Command& command);
 // `completed` (may be null) gets the operations that this transaction read or made completed, with
 // the index of their command; not those whose result is large.
 using CompletedOperations = std::vector<std::pair<size_t, CompletedOperation>>;
-absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
-                                             absl::Span<const Command> commands, bool repeated,
-                                             CompletedOperations* completed = nullptr);
+// `before_commit` is called when nothing but the COMMIT is left.
+absl::StatusOr<std::vector<Answer>> RunBatch(
+    WriteSession& session, absl::Span<const Command> commands, bool repeated,
+    CompletedOperations* completed = nullptr, absl::FunctionRef<void()> before_commit = [] {});
 
 // The answer to a command with `completed`, and its entry in the log. Pure.
 struct RepeatedBegin {

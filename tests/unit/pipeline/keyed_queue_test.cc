@@ -134,5 +134,55 @@ TEST_F(KeyedQueueTest, ClosedQueueGivesWhatIsInsideAndTakesNothing) {
   EXPECT_FALSE(queue_.Take({.calls = 1, .bytes = 1}, absl::InfiniteFuture(), &batch));
 }
 
+TEST_F(KeyedQueueTest, HeldKeysAreNotGivenOutAgainBeforeTheirRelease) {
+  Begin("a", "a1");
+  Begin("b", "b1");
+  std::vector<TestCall> first;
+  Queue::Held held;
+  ASSERT_TRUE(queue_.Take({.calls = 1, .bytes = 100}, timing_.Now(), &first, &held));
+  EXPECT_THAT(Names(first), ElementsAre("a1"));
+  Begin("a", "a2");
+  Begin("c", "c1");
+  EXPECT_THAT(Take(), ElementsAre("b1", "c1"));
+  EXPECT_FALSE(queue_.HasReady());
+  EXPECT_EQ(queue_.size(), 1u);
+  EXPECT_THAT(Take(), IsEmpty());
+  Begin("a", "a3");
+  queue_.Release(&held);
+  EXPECT_TRUE(queue_.HasReady());
+  EXPECT_THAT(Take(), ElementsAre("a2", "a3"));
+}
+
+TEST_F(KeyedQueueTest, CallsOnHeldKeysAreRemovedWhenTheirCallerIsGone) {
+  Begin("a", "a1");
+  std::vector<TestCall> batch;
+  Queue::Held held;
+  ASSERT_TRUE(queue_.Take({.calls = 1, .bytes = 100}, timing_.Now(), &batch, &held));
+  const absl::Time end = timing_.Now() + absl::Seconds(1);
+  Push({.key = "a", .name = "late", .life = LifeUntil(end)});
+  EXPECT_EQ(queue_.NextDeadline(), end);
+  EXPECT_THAT(Names(queue_.RemoveOver(end)), ElementsAre("late"));
+  queue_.Release(&held);
+  EXPECT_FALSE(queue_.HasReady());
+  Begin("a", "a2");
+  EXPECT_THAT(Take(), ElementsAre("a2"));
+}
+
+TEST_F(KeyedQueueTest, ClosedQueueGivesWhatGatheredOnHeldKeys) {
+  Begin("a", "a1");
+  std::vector<TestCall> batch;
+  Queue::Held held;
+  ASSERT_TRUE(queue_.Take({.calls = 1, .bytes = 100}, timing_.Now(), &batch, &held));
+  Begin("a", "a2");
+  queue_.Close();
+  batch.clear();
+  EXPECT_TRUE(queue_.Take({.calls = 1, .bytes = 1}, timing_.Now(), &batch)) << "not yet the end";
+  EXPECT_THAT(batch, IsEmpty());
+  queue_.Release(&held);
+  EXPECT_TRUE(queue_.Take({.calls = 1, .bytes = 1}, absl::InfiniteFuture(), &batch));
+  EXPECT_THAT(Names(batch), ElementsAre("a2"));
+  EXPECT_FALSE(queue_.Take({.calls = 1, .bytes = 1}, absl::InfiniteFuture(), &batch));
+}
+
 }  // namespace
 }  // namespace once::pipeline

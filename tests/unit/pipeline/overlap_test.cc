@@ -1,0 +1,128 @@
+// Committers that share a shard: one works on the next transaction while the other commits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "unit/pipeline/harness.h"
+
+namespace once::pipeline {
+namespace {
+
+using test::Fault;
+using test::FaultPoint;
+
+class OverlapTest : public ::testing::Test {
+ protected:
+  OverlapTest() {
+    h_.options.committers = 1;
+    h_.options.sessions_per_committer = 2;
+  }
+
+  Harness h_;
+};
+
+TEST_F(OverlapTest, NextTransactionIsWrittenWhileOneCommits) {
+  absl::Notification behind;  // the second call waits in the queue
+  std::atomic<int> transactions{0};
+  h_.faults().SetHook([&](const test::FaultSite& site) {
+    if (site.point == FaultPoint::kTouchAndRead && ++transactions == 1) {
+      behind.WaitForNotification();
+    }
+    return Fault::kNone;
+  });
+  h_.StopCommits();
+  const auto first = h_.Begin("e", "a");
+  ASSERT_TRUE(h_.observer.WaitFor([&] { return transactions == 1; }));
+  const auto second = h_.Begin("f", "a");
+  behind.Notify();
+  EXPECT_TRUE(h_.faults().WaitUntilStopped(2)) << "both stand right before their commit";
+  h_.faults().Open();
+  EXPECT_NE(first.GetIf<core::Granted>(), nullptr);
+  EXPECT_NE(second.GetIf<core::Granted>(), nullptr);
+}
+
+TEST_F(OverlapTest, KeyOfATransactionThatCommitsIsNotInTheNextOne) {
+  absl::Notification behind;
+  std::atomic<int> transactions{0};
+  h_.faults().SetHook([&](const test::FaultSite& site) {
+    if (site.point == FaultPoint::kTouchAndRead && ++transactions == 1) {
+      behind.WaitForNotification();
+    }
+    return Fault::kNone;
+  });
+  h_.StopCommits();
+  const auto first = h_.Begin("e", "a");
+  ASSERT_TRUE(h_.observer.WaitFor([&] { return transactions == 1; }));
+  const auto same_key = h_.Begin("e", "b");
+  behind.Notify();
+  ASSERT_TRUE(h_.faults().WaitUntilStopped(1));
+  EXPECT_EQ(transactions, 1);
+  h_.faults().Open();
+  EXPECT_NE(first.GetIf<core::Granted>(), nullptr);
+  EXPECT_NE(same_key.GetIf<core::InProgress>(), nullptr);
+}
+
+TEST_F(OverlapTest, CommandsOnOneKeyKeepTheirOrderOverTransactions) {
+  constexpr int kKeys = 20;
+  constexpr int kRounds = 30;
+  std::vector<core::ClaimInfo> claims;
+  for (int k = 0; k < kKeys; ++k) claims.push_back(h_.Claim(absl::StrCat("e", k), "owner"));
+  // Each renewal is longer than the one before: the last one must win, and conflicts must not
+  // change that.
+  h_.faults().Next(FaultPoint::kCommit, Fault::kAborted, /*times=*/5, /*skip=*/3);
+  std::vector<Answer<core::RenewOutcome>> answers;
+  for (int r = 1; r <= kRounds; ++r) {
+    for (int k = 0; k < kKeys; ++k) {
+      answers.push_back(h_.Renew(
+          MakeRenew(absl::StrCat("e", k), claims[static_cast<size_t>(k)], absl::Seconds(100 + r))));
+    }
+  }
+  ASSERT_TRUE(h_.RunUntil([&] {
+    return std::all_of(answers.begin(), answers.end(), [](const auto& a) { return a.given(); });
+  }));
+  for (int k = 0; k < kKeys; ++k) {
+    const auto row = h_.store().Row(Harness::KeyOf(absl::StrCat("e", k)));
+    EXPECT_GT(row->claim.lease_expires - row->claim.begun, absl::Seconds(100 + kRounds - 1));
+  }
+}
+
+TEST_F(OverlapTest, ManyThreadsLoseNoCall) {
+  h_.pipeline();
+  std::vector<std::thread> threads;
+  std::atomic<int> granted{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const std::string event = absl::StrCat("e", t, "-", i % 50);
+        const auto begin = h_.Begin(event, absl::StrCat(t, "-", i));
+        if (const auto* outcome = begin.GetIf<core::Granted>()) {
+          ++granted;
+          h_.Complete(MakeComplete(event, outcome->claim, "done")).Get();
+        } else {
+          EXPECT_NE(begin.GetIf<core::Completed>(), nullptr);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(granted, 200);
+}
+
+TEST_F(OverlapTest, LostConnectionOfOneIsNoHarmToTheOther) {
+  h_.faults().Next(FaultPoint::kCommit, Fault::kUnavailable, 2);
+  std::vector<Answer<core::BeginOutcome>> answers;
+  for (int i = 0; i < 50; ++i) answers.push_back(h_.Begin(absl::StrCat("e", i), "a"));
+  ASSERT_TRUE(h_.RunUntil([&] {
+    return std::all_of(answers.begin(), answers.end(), [](const auto& a) { return a.given(); });
+  }));
+  for (const auto& answer : answers) EXPECT_NE(answer.GetIf<core::Granted>(), nullptr);
+  EXPECT_TRUE(h_.pipeline().healthy());
+}
+
+}  // namespace
+}  // namespace once::pipeline
