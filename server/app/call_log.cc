@@ -1,10 +1,9 @@
 #include "app/call_log.h"
 
-#include <string>
-#include <utility>
-
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace once::app {
 namespace {
@@ -21,32 +20,30 @@ LogLevel LevelOf(absl::StatusCode code) {
   return LogLevel::kInfo;
 }
 
-void AddText(LogFields& fields, const char* name, const std::string& value) {
-  if (!value.empty()) fields[name] = value;
+void AddText(LogFields& fields, absl::string_view name, absl::string_view value) {
+  if (!value.empty()) fields.Add(name, value);
 }
 
-LogFields FieldsOf(const rpc::CallRecord& record) {
+// Refers to `record`. `code` is the code's name.
+LogFields FieldsOf(const rpc::CallRecord& record, absl::string_view code) {
   LogFields fields = {{"method", record.method}, {"outcome", record.outcome}};
-  if (record.code != absl::StatusCode::kOk) fields["code"] = absl::StatusCodeToString(record.code);
-  fields["latency_ms"] = static_cast<double>(absl::ToInt64Microseconds(record.latency)) / 1000;
+  if (record.code != absl::StatusCode::kOk) fields.Add("code", code);
+  fields.Add("latency_ms", static_cast<double>(absl::ToInt64Microseconds(record.latency)) / 1000);
   AddText(fields, "tenant", record.tenant);
   AddText(fields, "credential", record.credential_id);
   AddText(fields, "handler", record.handler);
   AddText(fields, "event_id", record.event_id);
-  if (record.event_id_bytes > 0) fields["event_id_bytes"] = record.event_id_bytes;
+  if (record.event_id_bytes > 0) fields.Add("event_id_bytes", record.event_id_bytes);
   AddText(fields, "attempt_id", record.attempt_id);
-  if (record.fence != 0) fields["fence"] = record.fence;
+  if (record.fence != 0) fields.Add("fence", record.fence);
   AddText(fields, "trace_id", record.trace_id);
   AddText(fields, "peer", record.peer);
   AddText(fields, "subject", record.subject);
   if (record.items > 0) {
-    fields["items"] = record.items;
-    LogFields outcomes = LogFields::object();
-    for (const auto& [outcome, count] : record.item_outcomes)
-      outcomes[std::string(outcome)] = count;
-    fields["item_outcomes"] = std::move(outcomes);
+    fields.Add("items", record.items);
+    fields.Add("item_outcomes", absl::MakeConstSpan(record.item_outcomes));
   }
-  if (record.cancelled) fields["cancelled"] = true;
+  if (record.cancelled) fields.Add("cancelled", true);
   AddText(fields, "error", record.message);
   return fields;
 }
@@ -68,7 +65,8 @@ bool Wanted(LogCalls which, const rpc::CallRecord& record) {
 void CallLog::OnCall(const rpc::CallRecord& record) {
   metrics_->CallEnded(record);
   const LogLevel level = LevelOf(record.code);
-  if (Wanted(which_, record) && log_->Enabled(level)) log_->Write(level, "call", FieldsOf(record));
+  if (!Wanted(which_, record) || !log_->Enabled(level)) return;
+  log_->Write(level, "call", FieldsOf(record, absl::StatusCodeToString(record.code)));
 }
 
 }  // namespace once::app

@@ -6,55 +6,48 @@
 #ifndef ONCE_APP_LOGGING_H_
 #define ONCE_APP_LOGGING_H_
 
-#include <spdlog/async.h>
-#include <spdlog/sinks/sink.h>
-
 #include <cstdint>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <string>
 
 #include "absl/strings/string_view.h"
+#include "app/log_fields.h"
+#include "app/log_writer.h"
 #include "app/settings.h"
 
 namespace once::app {
-
-// Named values of a record, in order. Bytes that are not UTF-8 are replaced when it is written.
-using LogFields = nlohmann::ordered_json;
 
 // Thread-safe. Also becomes spdlog's default logger, for modules that log without fields, until it
 // is destroyed.
 class Log {
  public:
-  // `sink`: where lines go; null: the standard error stream.
-  explicit Log(const LogSettings& settings, std::shared_ptr<spdlog::sinks::sink> sink = nullptr);
+  explicit Log(const LogSettings& settings, LogOutput output = StandardError());
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
   // Writes what is queued; blocks on the stream.
   ~Log();
 
-  bool Enabled(LogLevel level) const;
+  bool Enabled(LogLevel level) const { return level >= level_; }
 
   // `message` is a fixed text, so that records can be counted by it; what varies goes into
   // `fields`. Does not block.
-  void Write(LogLevel level, absl::string_view message, LogFields fields = LogFields::object());
+  void Write(LogLevel level, absl::string_view message, const LogFields& fields = {});
 
-  void Info(absl::string_view message, LogFields fields = LogFields::object()) {
-    Write(LogLevel::kInfo, message, std::move(fields));
+  void Info(absl::string_view message, const LogFields& fields = {}) {
+    Write(LogLevel::kInfo, message, fields);
   }
-  void Warn(absl::string_view message, LogFields fields = LogFields::object()) {
-    Write(LogLevel::kWarn, message, std::move(fields));
+  void Warn(absl::string_view message, const LogFields& fields = {}) {
+    Write(LogLevel::kWarn, message, fields);
   }
-  void Error(absl::string_view message, LogFields fields = LogFields::object()) {
-    Write(LogLevel::kError, message, std::move(fields));
+  void Error(absl::string_view message, const LogFields& fields = {}) {
+    Write(LogLevel::kError, message, fields);
   }
 
   // Records dropped since the start.
-  int64_t dropped() const;
+  int64_t dropped() const { return writer_.dropped(); }
 
  private:
-  std::shared_ptr<spdlog::details::thread_pool> pool_;
-  std::shared_ptr<spdlog::logger> logger_;
+  const LogFormat format_;
+  const LogLevel level_;
+  LogWriter writer_;
 };
 
 }  // namespace once::app

@@ -74,6 +74,11 @@ class Labelled {
 
   Metric& Get(std::initializer_list<absl::string_view> values) ABSL_LOCKS_EXCLUDED(mutex_) {
     const std::string key = absl::StrJoin(values, absl::string_view("\0", 1));
+    {
+      absl::ReaderMutexLock lock(&mutex_);
+      const auto found = known_.find(key);
+      if (found != known_.end()) return *found->second;
+    }
     absl::MutexLock lock(&mutex_);
     Metric*& metric = known_[key];
     if (metric == nullptr) metric = &add_(LabelsOf(values));
@@ -83,15 +88,20 @@ class Labelled {
   // As Get, but beyond `max` different values `other` is used instead.
   Metric& GetBounded(absl::string_view value, size_t max, absl::string_view other)
       ABSL_LOCKS_EXCLUDED(mutex_) {
+    bool full = false;
     {
-      absl::MutexLock lock(&mutex_);
+      absl::ReaderMutexLock lock(&mutex_);
       const auto found = known_.find(value);
       if (found != known_.end()) return *found->second;
-      if (known_.size() < max) {
-        Metric* metric = &add_(LabelsOf({value}));
-        known_.emplace(value, metric);
-        return *metric;
-      }
+      full = known_.size() >= max;
+    }
+    if (full) return Get({other});
+    {
+      absl::MutexLock lock(&mutex_);
+      Metric*& metric = known_[value];
+      if (metric != nullptr) return *metric;
+      if (known_.size() <= max) return *(metric = &add_(LabelsOf({value})));
+      known_.erase(value);  // others came first
     }
     return Get({other});
   }
@@ -139,6 +149,22 @@ prometheus::Family<prometheus::Histogram>& Labelled<prometheus::Histogram>::Buil
       .Help(std::string(info_.help))
       .Register(registry);
 }
+
+// The metric of a name without labels; there from the start.
+template <typename Metric>
+class Single {
+ public:
+  template <typename... BuildArgs>
+  Single(prometheus::Registry& registry, absl::string_view name, BuildArgs... build_args)
+      : labelled_(registry, name, build_args...), metric_(labelled_.Get({})) {}
+
+  Metric* operator->() { return &metric_; }
+  Metric& operator*() { return metric_; }
+
+ private:
+  Labelled<Metric> labelled_;
+  Metric& metric_;
+};
 
 // "deadline_exceeded"; the status codes that stores and authenticators use.
 absl::string_view ResultLabel(absl::StatusCode code) {
@@ -268,11 +294,36 @@ std::string MetricsMarkdown() {
 struct Metrics::Series {
   template <typename Metric>
   using L = Labelled<Metric>;
+  template <typename Metric>
+  using S = Single<Metric>;
   using Counter = prometheus::Counter;
   using Gauge = prometheus::Gauge;
   using Histogram = prometheus::Histogram;
 
+  // What every call of one method and outcome is counted by.
+  struct Call {
+    Gauge* in_flight = nullptr;
+    Counter* calls = nullptr;
+    Histogram* seconds = nullptr;
+  };
+
   explicit Series(size_t tenants) : max_tenants(tenants) {}
+
+  // Found with one look-up. Both names must have static storage.
+  Call CallOf(absl::string_view method, absl::string_view outcome)
+      ABSL_LOCKS_EXCLUDED(known_mutex) {
+    const std::pair key(method, outcome);
+    {
+      absl::ReaderMutexLock lock(&known_mutex);
+      const auto found = known_calls.find(key);
+      if (found != known_calls.end()) return found->second;
+    }
+    const Call call = {&in_flight.Get({method}), &calls.Get({method, outcome}),
+                       &call_seconds.Get({method})};
+    absl::MutexLock lock(&known_mutex);
+    known_calls.emplace(key, call);
+    return call;
+  }
 
   const size_t max_tenants;
   prometheus::Registry registry;
@@ -283,44 +334,41 @@ struct Metrics::Series {
   L<Counter> tenant_calls{registry, "once_tenant_calls_total"};
   L<Counter> batch_items{registry, "once_batch_items_total"};
   L<Gauge> queue_calls{registry, "once_pipeline_queue_calls"};
-  L<Histogram> commit_calls{registry, "once_pipeline_commit_calls", CountBuckets()};
-  L<Histogram> commit_seconds{registry, "once_pipeline_commit_seconds", TimeBuckets()};
+  S<Histogram> commit_calls{registry, "once_pipeline_commit_calls", CountBuckets()};
+  S<Histogram> commit_seconds{registry, "once_pipeline_commit_seconds", TimeBuckets()};
   L<Counter> retries{registry, "once_pipeline_retries_total"};
-  L<Gauge> waiters{registry, "once_pipeline_waiters"};
-  L<Histogram> read_keys{registry, "once_pipeline_read_keys", CountBuckets()};
-  L<Histogram> read_seconds{registry, "once_pipeline_read_seconds", TimeBuckets()};
+  S<Gauge> waiters{registry, "once_pipeline_waiters"};
+  S<Histogram> read_keys{registry, "once_pipeline_read_keys", CountBuckets()};
+  S<Histogram> read_seconds{registry, "once_pipeline_read_seconds", TimeBuckets()};
   L<Counter> receipt_cache{registry, "once_receipt_cache_lookups_total"};
-  L<Counter> attempts_lost{registry, "once_attempt_log_lost_total"};
+  S<Counter> attempts_lost{registry, "once_attempt_log_lost_total"};
   L<Gauge> sessions{registry, "once_store_sessions"};
   L<Counter> sessions_opened{registry, "once_store_sessions_opened_total"};
   L<Counter> authentications{registry, "once_authentications_total"};
-  L<Counter> logs_dropped{registry, "once_logs_dropped_total"};
-  L<Gauge> ready{registry, "once_ready"};
+  S<Counter> logs_dropped{registry, "once_logs_dropped_total"};
+  S<Gauge> ready{registry, "once_ready"};
   L<Gauge> build_info{registry, "once_build_info"};
-  L<Gauge> start_time{registry, "process_start_time_seconds"};
-  L<Counter> cpu{registry, "process_cpu_seconds_total"};
-  L<Gauge> memory{registry, "process_resident_memory_bytes"};
-  L<Gauge> open_files{registry, "process_open_fds"};
+  S<Gauge> start_time{registry, "process_start_time_seconds"};
+  S<Counter> cpu{registry, "process_cpu_seconds_total"};
+  S<Gauge> memory{registry, "process_resident_memory_bytes"};
+  S<Gauge> open_files{registry, "process_open_fds"};
+  absl::Mutex known_mutex;
+  absl::flat_hash_map<std::pair<absl::string_view, absl::string_view>, Call> known_calls
+      ABSL_GUARDED_BY(known_mutex);
   absl::Mutex
       render_mutex;  // counters that follow another count are moved by one scraper at a time
 };
 
 Metrics::Metrics(size_t max_tenants) : series_(std::make_unique<Series>(max_tenants)) {
   Series& s = *series_;
-  s.start_time.Get({}).Set(ReadProcessStats().start_time_seconds);
-  s.waiters.Get({}).Set(0);
-  s.ready.Get({}).Set(0);
-  s.logs_dropped.Get({});
+  s.start_time->Set(ReadProcessStats().start_time_seconds);
+  s.waiters->Set(0);
+  s.ready->Set(0);
   // Known from the start, so that a rate over the first retry is right.
   for (absl::string_view why : {"aborted", "unavailable", "unknown", "split"}) {
     s.retries.Get({why});
   }
   for (absl::string_view result : {"hit", "miss"}) s.receipt_cache.Get({result});
-  s.attempts_lost.Get({});
-  s.commit_calls.Get({});
-  s.commit_seconds.Get({});
-  s.read_keys.Get({});
-  s.read_seconds.Get({});
 }
 
 Metrics::~Metrics() = default;
@@ -331,9 +379,10 @@ void Metrics::CallStarted(absl::string_view method) {
 
 void Metrics::CallEnded(const rpc::CallRecord& record) {
   Series& s = *series_;
-  s.in_flight.Get({record.method}).Decrement();
-  s.calls.Get({record.method, record.outcome}).Increment();
-  s.call_seconds.Get({record.method}).Observe(absl::ToDoubleSeconds(record.latency));
+  const Series::Call call = s.CallOf(record.method, record.outcome);
+  call.in_flight->Decrement();
+  call.calls->Increment();
+  call.seconds->Observe(absl::ToDoubleSeconds(record.latency));
   if (record.cancelled) s.cancelled.Get({record.method}).Increment();
   if (!record.tenant.empty()) {
     s.tenant_calls.GetBounded(record.tenant, s.max_tenants, kOtherTenants).Increment();
@@ -344,8 +393,8 @@ void Metrics::CallEnded(const rpc::CallRecord& record) {
 }
 
 void Metrics::OnBatch(size_t commands, absl::Duration transaction) {
-  series_->commit_calls.Get({}).Observe(static_cast<double>(commands));
-  series_->commit_seconds.Get({}).Observe(absl::ToDoubleSeconds(transaction));
+  series_->commit_calls->Observe(static_cast<double>(commands));
+  series_->commit_seconds->Observe(absl::ToDoubleSeconds(transaction));
 }
 
 void Metrics::OnRetry(absl::string_view why) { series_->retries.Get({why}).Increment(); }
@@ -355,20 +404,18 @@ void Metrics::OnReceiptCache(bool hit) {
 }
 
 void Metrics::OnAttemptsLost(size_t entries) {
-  series_->attempts_lost.Get({}).Increment(static_cast<double>(entries));
+  series_->attempts_lost->Increment(static_cast<double>(entries));
 }
 
 void Metrics::OnQueueDepth(int shard, size_t calls) {
   series_->queue_calls.Get({absl::StrCat(shard)}).Set(static_cast<double>(calls));
 }
 
-void Metrics::OnWaiters(size_t waiting) {
-  series_->waiters.Get({}).Set(static_cast<double>(waiting));
-}
+void Metrics::OnWaiters(size_t waiting) { series_->waiters->Set(static_cast<double>(waiting)); }
 
 void Metrics::OnReadBatch(size_t keys, absl::Duration query) {
-  series_->read_keys.Get({}).Observe(static_cast<double>(keys));
-  series_->read_seconds.Get({}).Observe(absl::ToDoubleSeconds(query));
+  series_->read_keys->Observe(static_cast<double>(keys));
+  series_->read_seconds->Observe(absl::ToDoubleSeconds(query));
 }
 
 void Metrics::OnSessionOpened(absl::string_view kind, absl::StatusCode result) {
@@ -382,7 +429,7 @@ void Metrics::OnAuthentication(bool from_cache, absl::StatusCode result) {
   series_->authentications.Get({from_cache ? "cache" : "store", ResultLabel(result)}).Increment();
 }
 
-void Metrics::SetReady(bool ready) { series_->ready.Get({}).Set(ready ? 1 : 0); }
+void Metrics::SetReady(bool ready) { series_->ready->Set(ready ? 1 : 0); }
 
 void Metrics::SetStore(absl::string_view engine) {
   series_->build_info.Get({Version(), engine}).Set(1);
@@ -392,13 +439,13 @@ std::string Metrics::Render(int64_t logs_dropped) {
   Series& s = *series_;
   absl::MutexLock lock(&s.render_mutex);
   const ProcessStats process = ReadProcessStats();
-  s.memory.Get({}).Set(process.resident_bytes);
-  s.open_files.Get({}).Set(process.open_files);
+  s.memory->Set(process.resident_bytes);
+  s.open_files->Set(process.open_files);
   const auto follow = [](prometheus::Counter& counter, double value) {
     if (value > counter.Value()) counter.Increment(value - counter.Value());
   };
-  follow(s.cpu.Get({}), process.cpu_seconds);
-  follow(s.logs_dropped.Get({}), static_cast<double>(logs_dropped));
+  follow(*s.cpu, process.cpu_seconds);
+  follow(*s.logs_dropped, static_cast<double>(logs_dropped));
   return prometheus::TextSerializer().Serialize(s.registry.Collect());
 }
 

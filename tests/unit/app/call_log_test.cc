@@ -2,11 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,17 +15,17 @@ namespace {
 using ::testing::SizeIs;
 
 std::vector<nlohmann::json> Logged(LogCalls which, const std::vector<rpc::CallRecord>& records) {
-  std::ostringstream out;
+  std::string out;
   {
     LogSettings settings;
     settings.format = LogFormat::kJson;
-    Log log(settings, std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
+    Log log(settings, [&out](absl::string_view text) { out.append(text.data(), text.size()); });
     Metrics metrics(1);
     CallLog calls(which, &log, &metrics);
     for (const rpc::CallRecord& record : records) calls.OnCall(record);
   }
   std::vector<nlohmann::json> lines;
-  for (absl::string_view line : absl::StrSplit(out.str(), '\n', absl::SkipEmpty())) {
+  for (absl::string_view line : absl::StrSplit(out, '\n', absl::SkipEmpty())) {
     lines.push_back(nlohmann::json::parse(line));
   }
   return lines;
