@@ -328,6 +328,11 @@ void AddPipelineFlags(Table& table) {
   table.Bytes(
       {"max-commit-bytes", "Bytes of one transaction; a single larger call still runs, alone."},
       64 << 10, 256 << 20, ONCE_FIELD(pipeline.max_batch_bytes));
+  table.Bytes(
+      {"claim-cache-bytes",
+       "Claims that this server granted kept in memory, by estimate; 0 for none. They spare "
+       "their completion a read; the database still guards it."},
+      0, int64_t{64} << 30, ONCE_FIELD(pipeline.claim_cache_bytes));
   table.Bytes({"receipt-cache-bytes",
                "Receipts of completed operations kept in memory, by estimate; 0 for none. They "
                "answer duplicates without a read, and never grant a claim."},

@@ -75,6 +75,7 @@ struct Settings {
   }
   static pipeline::Options DefaultPipelineOptions() {
     pipeline::Options options;
+    options.claim_cache_bytes = size_t{16} << 20;
     options.receipt_cache_bytes = size_t{64} << 20;
     return options;
   }

@@ -31,7 +31,7 @@ bool ChangesRow(const store::Answer& answer) {
 
 absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session,
                                                     std::vector<WriteCall>& calls,
-                                                    store::CompletedOperations* completed,
+                                                    store::KnownOperations* known,
                                                     absl::FunctionRef<void()> before_commit) {
   std::vector<store::Command> commands;
   commands.reserve(calls.size());
@@ -41,9 +41,17 @@ absl::StatusOr<std::vector<store::Answer>> RunCalls(store::WriteSession& session
     repeated = repeated || call.maybe_committed;
   }
   absl::StatusOr<std::vector<store::Answer>> answers =
-      store::RunBatch(session, commands, repeated, completed, before_commit);
+      store::RunBatch(session, commands, repeated, known, before_commit);
   for (size_t i = 0; i < calls.size(); ++i) calls[i].command = std::move(commands[i]);
   return answers;
+}
+
+// What was known may be why the transaction failed.
+void ForgetKnownClaims(std::vector<WriteCall>& calls) {
+  for (WriteCall& call : calls) {
+    if (auto* complete = std::get_if<store::CompleteCommand>(&call.command))
+      complete->known.reset();
+  }
 }
 
 }  // namespace
@@ -94,19 +102,23 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
   if (!session.ok()) return session.status();
 
   const absl::Time start = shared().timing->Now();
-  store::CompletedOperations completed;
-  absl::StatusOr<std::vector<store::Answer>> answers = RunCalls(
-      **session, calls, shared().receipts->enabled() ? &completed : nullptr, [this] { EndTurn(); });
+  const bool remembers = shared().receipts->enabled() || shared().claims->enabled();
+  store::KnownOperations known;
+  absl::StatusOr<std::vector<store::Answer>> answers =
+      RunCalls(**session, calls, remembers ? &known : nullptr, [this] { EndTurn(); });
   if (!answers.ok()) {
     if (absl::IsUnknown(answers.status())) {
       for (WriteCall& call : calls) call.maybe_committed = true;
     }
+    ForgetKnownClaims(calls);
     session_.DropAfter(answers.status());
     return answers.status();
   }
   shared().observer->OnBatch(calls.size(), shared().timing->Now() - start);
-  for (auto& [index, operation] : completed) {
-    shared().receipts->Put(calls[index].key, std::move(operation), shared().timing->Now());
+  for (auto& [index, operation] : known) {
+    RowCache* const cache =
+        operation.row.state == core::RowState::kCompleted ? shared().receipts : shared().claims;
+    cache->Put(calls[index].key, std::move(operation), shared().timing->Now());
   }
   Deliver(std::exchange(calls, {}), *std::move(answers));
   return absl::OkStatus();

@@ -14,8 +14,8 @@
 #include "pipeline/committer.h"
 #include "pipeline/handler_names.h"
 #include "pipeline/reader.h"
-#include "pipeline/receipt_cache.h"
 #include "pipeline/reply.h"
+#include "pipeline/row_cache.h"
 #include "pipeline/timekeeper.h"
 #include "pipeline/timing.h"
 #include "pipeline/wait_poller.h"
@@ -27,6 +27,9 @@ namespace once::pipeline {
 namespace {
 
 constexpr size_t kMaxHandlerNames = 100'000;
+
+// Longer than nearly all work takes; a later Complete reads its row.
+constexpr absl::Duration kClaimsKept = absl::Minutes(10);
 
 // A waiting call is answered this long before its deadline, so that the answer still arrives.
 constexpr absl::Duration kAnswerMargin = absl::Milliseconds(20);
@@ -60,7 +63,8 @@ class PipelineImpl final : public Pipeline {
         stop_(timing_),
         names_(kMaxHandlerNames),
         receipts_(options.receipt_cache_bytes, options.receipt_cache_ttl),
-        shared_{&options_, store, timing_, observer_, &stop_, &names_, &receipts_},
+        claims_(options.claim_cache_bytes, kClaimsKept),
+        shared_{&options_, store, timing_, observer_, &stop_, &names_, &receipts_, &claims_},
         timekeeper_(timing_),
         seeds_(options.seed != 0 ? options.seed : std::random_device{}()),
         bodies_(shared_, seeds_()),
@@ -110,8 +114,12 @@ class PipelineImpl final : public Pipeline {
   }
   void Complete(CompleteCall call, Done<core::CompleteOutcome> done) override {
     const size_t bytes = call.request.result.size() + call.request.content_type.size();
-    Submit<core::CompleteOutcome>(std::move(call.info),
-                                  store::CompleteCommand{{}, {}, std::move(call.request)}, bytes,
+    store::CompleteCommand command{{}, {}, std::move(call.request), nullptr};
+    if (claims_.enabled()) {
+      command.known =
+          claims_.Find({call.info.tenant, call.info.handler, call.info.event_id}, timing_->Now());
+    }
+    Submit<core::CompleteOutcome>(std::move(call.info), std::move(command), bytes,
                                   absl::ZeroDuration(), std::move(done));
   }
   void Abandon(AbandonCall call, Done<core::AbandonOutcome> done) override {
@@ -178,7 +186,7 @@ class PipelineImpl final : public Pipeline {
     gauge_.WaitIdle(timing_, absl::InfiniteFuture());
   }
 
-  std::shared_ptr<const store::CompletedOperation> Known(const CallInfo& info) {
+  std::shared_ptr<const store::KnownOperation> Known(const CallInfo& info) {
     auto known = receipts_.Find({info.tenant, info.handler, info.event_id}, timing_->Now());
     observer_->OnReceiptCache(known != nullptr);
     return known;
@@ -315,7 +323,8 @@ class PipelineImpl final : public Pipeline {
   Observer* const observer_;
   StopSignal stop_;
   HandlerNames names_;
-  ReceiptCache receipts_;
+  RowCache receipts_;
+  RowCache claims_;
   CallGauge gauge_;
   const Shared shared_;
   Timekeeper timekeeper_;

@@ -37,6 +37,9 @@ struct Options {
   // Store::max_write_sessions().
   int sessions_per_committer = 1;
   int readers = 1;
+  // Claims that are kept in memory until they are completed (bytes by estimate, 0: none), so that
+  // Complete needs no read.
+  size_t claim_cache_bytes = 0;
   // Completed operations that are kept in memory (bytes by estimate, 0: none), and for how long at
   // most.
   size_t receipt_cache_bytes = 0;

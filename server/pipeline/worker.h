@@ -23,8 +23,8 @@
 #include "pipeline/handler_names.h"
 #include "pipeline/keyed_queue.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/receipt_cache.h"
 #include "pipeline/reply.h"
+#include "pipeline/row_cache.h"
 #include "pipeline/session_holder.h"
 #include "pipeline/timing.h"
 #include "pipeline/trouble.h"
@@ -41,7 +41,8 @@ struct Shared {
   Observer* observer;
   StopSignal* stop;
   HandlerNames* names;
-  ReceiptCache* receipts = nullptr;
+  RowCache* receipts = nullptr;
+  RowCache* claims = nullptr;
 };
 
 // The number of a handler's name: from the cache, else from the database, made there where `create`

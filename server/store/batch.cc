@@ -22,6 +22,8 @@ struct KeyState {
   int64_t begins = 0;
   std::optional<OperationRow> before;
   std::optional<OperationRow> now;
+  // `before` is what an earlier transaction left: not read, but guarded by the change.
+  bool known = false;
   // True until the Begin that inserted the row has been decided.
   bool fresh = false;
 };
@@ -46,6 +48,13 @@ struct Plan {
   std::vector<OperationKey> others;
 };
 
+bool IsOwnClaim(const CompleteCommand& command) {
+  if (command.known == nullptr) return false;
+  const OperationRow& row = command.known->row;
+  return row.state == core::RowState::kClaimed && row.claim.attempt == command.request.attempt &&
+         row.claim.fence == command.request.fence;
+}
+
 Plan MakePlan(absl::Span<const Command> commands) {
   Plan plan;
   std::map<OperationKey, const BeginCommand*> first_begin;
@@ -58,14 +67,24 @@ Plan MakePlan(absl::Span<const Command> commands) {
       ++state.begins;
       first_begin.emplace(begin->key, begin);
     }
+    const auto* complete = std::get_if<CompleteCommand>(&command);
+    if (complete != nullptr && IsOwnClaim(*complete)) {
+      state.known = true;
+      state.before = state.now = complete->known->row;
+    }
   }
   for (const auto& [key, state] : plan.keys) {
+    if (state.known) continue;
     if (state.begins == 0) {
       plan.others.push_back(key);
       continue;
     }
     plan.inserts.push_back(InsertFor(*first_begin.at(key)));
     plan.inserts.back().deliveries = state.begins;
+  }
+  // A row that is read brings the time along.
+  if (plan.inserts.empty() && plan.others.empty() && !plan.keys.empty()) {
+    plan.others.push_back(plan.keys.begin()->first);
   }
   return plan;
 }
@@ -293,25 +312,30 @@ bool IsCompleted(const Answer& answer) {
   return std::visit(Visitor{}, answer);
 }
 
-bool AlreadyKnown(const Command& command) {
+// What is worth to be known later of the operation that a command is about: its receipt, or the
+// claim that it was granted.
+bool WorthKnowing(const Command& command, const Answer& answer, const OperationRow& row) {
   const auto* begin = std::get_if<BeginCommand>(&command);
-  return begin != nullptr && begin->completed != nullptr;
+  if (begin != nullptr && row.state == core::RowState::kClaimed) {
+    return row.claim.attempt == begin->request.attempt;
+  }
+  return IsCompleted(answer) && row.receipt.has_value() && row.receipt->result.has_value() &&
+         row.receipt->result->size() <= core::kMaxInlineResultBytes;
 }
 
-CompletedOperations CompletedOf(absl::Span<const Command> commands,
-                                absl::Span<const Answer> answers, const KeyStates& keys) {
-  CompletedOperations completed;
+KnownOperations KnownAfter(absl::Span<const Command> commands, absl::Span<const Answer> answers,
+                           const KeyStates& keys) {
+  KnownOperations known;
   for (size_t i = 0; i < commands.size(); ++i) {
-    if (AlreadyKnown(commands[i]) || !IsCompleted(answers[i])) continue;
     const OperationKey& key = KeyOf(commands[i]);
-    const std::optional<OperationRow>& row = keys.at(key).now;
-    if (!row.has_value() || !row->receipt.has_value() || !row->receipt->result.has_value() ||
-        row->receipt->result->size() > core::kMaxInlineResultBytes) {
-      continue;
+    const auto state = keys.find(key);
+    if (state == keys.end() || !state->second.now.has_value()) continue;
+    const OperationRow& row = *state->second.now;
+    if (WorthKnowing(commands[i], answers[i], row)) {
+      known.emplace_back(i, KnownOperation{.key = key, .row = row});
     }
-    completed.emplace_back(i, CompletedOperation{.key = key, .row = *row});
   }
-  return completed;
+  return known;
 }
 
 WriteSet WritesFor(const KeyStates& keys, std::vector<AttemptEntry> log, bool repeated) {
@@ -330,7 +354,7 @@ WriteSet WritesFor(const KeyStates& keys, std::vector<AttemptEntry> log, bool re
 
 absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
                                                  absl::Span<const Command> commands, bool repeated,
-                                                 CompletedOperations* completed,
+                                                 KnownOperations* known,
                                                  absl::FunctionRef<void()> before_commit) {
   Plan plan = MakePlan(commands);
   if (absl::Status status = CheckSharedKeys(plan); !status.ok()) return status;
@@ -350,7 +374,7 @@ absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
   if (absl::Status status = session.Write(writes); !status.ok()) return status;
   before_commit();
   if (absl::Status status = session.Commit(); !status.ok()) return status;
-  if (completed != nullptr) *completed = CompletedOf(commands, answers, plan.keys);
+  if (known != nullptr) *known = KnownAfter(commands, answers, plan.keys);
   return answers;
 }
 
@@ -366,10 +390,10 @@ OperationKey& MutableKeyOf(Command& command) {
 
 absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
                                              absl::Span<const Command> commands, bool repeated,
-                                             CompletedOperations* completed,
+                                             KnownOperations* known,
                                              absl::FunctionRef<void()> before_commit) {
   absl::StatusOr<std::vector<Answer>> answers =
-      RunOpenBatch(session, commands, repeated, completed, before_commit);
+      RunOpenBatch(session, commands, repeated, known, before_commit);
   if (!answers.ok()) {
     session.Rollback();
   }

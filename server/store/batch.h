@@ -27,8 +27,8 @@
 
 namespace once::store {
 
-// A completed operation, whose row does not change any more, and its result.
-struct CompletedOperation {
+// An operation as a transaction of this server left or found it.
+struct KnownOperation {
   core::OperationKey key;
   core::OperationRow row;
 };
@@ -40,12 +40,16 @@ struct BeginCommand {
   DeliveryInfo delivery;
   // Set where an earlier transaction found the operation completed: the command is decided on that
   // and only its delivery is logged.
-  std::shared_ptr<const CompletedOperation> completed = nullptr;
+  std::shared_ptr<const KnownOperation> completed = nullptr;
 };
 struct CompleteCommand {
   core::OperationKey key;
   EntryId entry{};
   core::CompleteRequest request;
+  // The claim that an earlier transaction granted: decided on that without a read, as the guard of
+  // the change is the claim itself. Ignored where it is not the claim of the request; to be cleared
+  // before a batch is run again.
+  std::shared_ptr<const KnownOperation> known = nullptr;
 };
 struct AbandonCommand {
   core::OperationKey key;
@@ -72,13 +76,14 @@ core::OperationKey& MutableKeyOf(Command& command);
 // says that an earlier run of the same batch ended in UNKNOWN. Begins may share a key and are
 // decided in order; any other command has its key alone (INTERNAL otherwise). Receipts with large
 // bodies come back without `result`.
-// `completed` (may be null) gets the operations that this transaction read or made completed, with
+// `known` (may be null) gets the operations that this transaction completed, found completed or
+// granted, with
 // the index of their command; not those whose result is large.
-using CompletedOperations = std::vector<std::pair<size_t, CompletedOperation>>;
+using KnownOperations = std::vector<std::pair<size_t, KnownOperation>>;
 // `before_commit` is called when nothing but the COMMIT is left.
 absl::StatusOr<std::vector<Answer>> RunBatch(
     WriteSession& session, absl::Span<const Command> commands, bool repeated,
-    CompletedOperations* completed = nullptr, absl::FunctionRef<void()> before_commit = [] {});
+    KnownOperations* known = nullptr, absl::FunctionRef<void()> before_commit = [] {});
 
 // The answer to a command with `completed`, and its entry in the log. Pure.
 struct RepeatedBegin {

@@ -1,4 +1,4 @@
-#include "pipeline/receipt_cache.h"
+#include "pipeline/row_cache.h"
 
 #include <iterator>
 #include <utility>
@@ -9,18 +9,17 @@ namespace {
 // Nodes, index and control block of one entry.
 constexpr size_t kOverheadBytes = 256;
 
-size_t SizeOf(const CallKey& key, const store::CompletedOperation& operation) {
+size_t SizeOf(const CallKey& key, const store::KnownOperation& operation) {
   const core::OperationRow& row = operation.row;
   return kOverheadBytes + sizeof(key) + sizeof(operation) + key.handler.size() +
          key.event_id.size() + operation.key.event_id.size() + row.claim.consumer.size() +
-         row.claim.handler_version.size() + row.receipt->content_type.size() +
-         row.receipt->result->size();
+         row.claim.handler_version.size() +
+         (row.receipt ? row.receipt->content_type.size() + row.receipt->result->size() : 0);
 }
 
 }  // namespace
 
-std::shared_ptr<const store::CompletedOperation> ReceiptCache::Find(const CallKey& key,
-                                                                    absl::Time now) {
+std::shared_ptr<const store::KnownOperation> RowCache::Find(const CallKey& key, absl::Time now) {
   if (!enabled()) return nullptr;
   Shard& shard = ShardOf(key);
   absl::MutexLock lock(&shard.mutex);
@@ -35,7 +34,7 @@ std::shared_ptr<const store::CompletedOperation> ReceiptCache::Find(const CallKe
   return entry->operation;
 }
 
-void ReceiptCache::Put(const CallKey& key, store::CompletedOperation operation, absl::Time now) {
+void RowCache::Put(const CallKey& key, store::KnownOperation operation, absl::Time now) {
   const size_t bytes = SizeOf(key, operation);
   if (bytes > max_bytes_of_shard_) return;
   Shard& shard = ShardOf(key);
@@ -46,14 +45,14 @@ void ReceiptCache::Put(const CallKey& key, store::CompletedOperation operation, 
   while (shard.bytes + bytes > max_bytes_of_shard_) Erase(shard, std::prev(shard.entries.end()));
   shard.entries.push_front(
       {.key = key,
-       .operation = std::make_shared<const store::CompletedOperation>(std::move(operation)),
+       .operation = std::make_shared<const store::KnownOperation>(std::move(operation)),
        .bytes = bytes,
        .until = now + ttl_});
   shard.index.emplace(&shard.entries.front().key, shard.entries.begin());
   shard.bytes += bytes;
 }
 
-size_t ReceiptCache::bytes() const {
+size_t RowCache::bytes() const {
   size_t bytes = 0;
   for (const Shard& shard : shards_) {
     absl::MutexLock lock(&shard.mutex);
@@ -62,7 +61,7 @@ size_t ReceiptCache::bytes() const {
   return bytes;
 }
 
-void ReceiptCache::Erase(Shard& shard, Entries::iterator entry) {
+void RowCache::Erase(Shard& shard, Entries::iterator entry) {
   shard.bytes -= entry->bytes;
   shard.index.erase(&entry->key);
   shard.entries.erase(entry);

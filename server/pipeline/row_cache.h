@@ -1,11 +1,13 @@
-// Completed operations in memory, so that a duplicate costs no read.
+// Rows of operations in memory, as a transaction of this server left or found them: completed ones,
+// so that a duplicate costs no read, and claims, so that their completion costs none.
 //
-// Only what the database said was completed comes in, and that never changes: the same function
-// decides on a row from here as on one from the database. Nothing here can ever grant a claim.
+// A completed row never changes: the same function decides on it from here as from the database. A
+// claim may have been lost since: what is decided on it is guarded by the claim in the database.
+// Nothing here can ever grant a claim.
 //
 // Thread-safe; nothing blocks but for short locks.
-#ifndef ONCE_PIPELINE_RECEIPT_CACHE_H_
-#define ONCE_PIPELINE_RECEIPT_CACHE_H_
+#ifndef ONCE_PIPELINE_ROW_CACHE_H_
+#define ONCE_PIPELINE_ROW_CACHE_H_
 
 #include <array>
 #include <cstddef>
@@ -21,19 +23,19 @@
 
 namespace once::pipeline {
 
-class ReceiptCache {
+class RowCache {
  public:
   // At most `max_bytes` (0: nothing is kept), each entry for at most `ttl`.
-  ReceiptCache(size_t max_bytes, absl::Duration ttl)
+  RowCache(size_t max_bytes, absl::Duration ttl)
       : max_bytes_of_shard_(max_bytes / kShards), ttl_(ttl) {}
 
   bool enabled() const { return max_bytes_of_shard_ > 0; }
 
   // Null where it is not known.
-  std::shared_ptr<const store::CompletedOperation> Find(const CallKey& key, absl::Time now);
+  std::shared_ptr<const store::KnownOperation> Find(const CallKey& key, absl::Time now);
 
-  // `operation` is committed and has its result with it.
-  void Put(const CallKey& key, store::CompletedOperation operation, absl::Time now);
+  // `operation` is committed; a completed one has its result with it.
+  void Put(const CallKey& key, store::KnownOperation operation, absl::Time now);
 
   // Of all entries, by estimate.
   size_t bytes() const;
@@ -43,7 +45,7 @@ class ReceiptCache {
 
   struct Entry {
     CallKey key;
-    std::shared_ptr<const store::CompletedOperation> operation;
+    std::shared_ptr<const store::KnownOperation> operation;
     size_t bytes = 0;
     absl::Time until;
   };
@@ -74,4 +76,4 @@ class ReceiptCache {
 
 }  // namespace once::pipeline
 
-#endif  // ONCE_PIPELINE_RECEIPT_CACHE_H_
+#endif  // ONCE_PIPELINE_ROW_CACHE_H_

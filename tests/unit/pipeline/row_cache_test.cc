@@ -1,9 +1,10 @@
 // Duplicates that are answered from memory: what they are told, what is logged, what bounds them.
-#include "pipeline/receipt_cache.h"
+#include "pipeline/row_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,16 @@ using test::Fault;
 using test::FaultPoint;
 using ::testing::ElementsAre;
 
-store::CompletedOperation Completed(const std::string& event, const std::string& result) {
-  store::CompletedOperation operation;
+store::KnownOperation Completed(const std::string& event, const std::string& result) {
+  store::KnownOperation operation;
   operation.key = {kTenant, {1}, event};
   operation.row.state = core::RowState::kCompleted;
   operation.row.receipt.emplace().result = result;
   return operation;
 }
 
-TEST(ReceiptCacheTest, KeepsWhatWasUsedLastWithinItsBytes) {
-  ReceiptCache cache(size_t{16} * 20'000, absl::Hours(1));
+TEST(RowCacheTest, KeepsWhatWasUsedLastWithinItsBytes) {
+  RowCache cache(size_t{16} * 20'000, absl::Hours(1));
   const absl::Time now = absl::UnixEpoch();
   const auto key = [](int i) { return CallKey{kTenant, kHandler, absl::StrCat("e", i)}; };
   for (int i = 0; i < 5000; ++i) {
@@ -39,8 +40,8 @@ TEST(ReceiptCacheTest, KeepsWhatWasUsedLastWithinItsBytes) {
   EXPECT_NE(cache.Find(key(4999), now), nullptr);
 }
 
-TEST(ReceiptCacheTest, ForgetsAfterItsTime) {
-  ReceiptCache cache(1 << 20, absl::Seconds(10));
+TEST(RowCacheTest, ForgetsAfterItsTime) {
+  RowCache cache(1 << 20, absl::Seconds(10));
   const absl::Time now = absl::UnixEpoch();
   const CallKey key{kTenant, kHandler, "e"};
   cache.Put(key, Completed("e", "r"), now);
@@ -49,8 +50,8 @@ TEST(ReceiptCacheTest, ForgetsAfterItsTime) {
   EXPECT_EQ(cache.bytes(), 0u);
 }
 
-TEST(ReceiptCacheTest, WithoutBytesItKeepsNothing) {
-  ReceiptCache cache(0, absl::Hours(1));
+TEST(RowCacheTest, WithoutBytesItKeepsNothing) {
+  RowCache cache(0, absl::Hours(1));
   EXPECT_FALSE(cache.enabled());
   const CallKey key{kTenant, kHandler, "e"};
   cache.Put(key, Completed("e", "r"), absl::UnixEpoch());
@@ -222,6 +223,109 @@ TEST_F(BufferedTest, EntriesThatCannotBeWrittenAreCounted) {
   ASSERT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
   h_.pipeline().Drain(h_.timing.Now());
   EXPECT_EQ(h_.observer.attempts_lost(), 1u);
+}
+
+class KnownClaimTest : public RepeatTest {
+ protected:
+  KnownClaimTest() { h_.options.claim_cache_bytes = 1 << 20; }
+
+  // Rows that transactions asked for, by event.
+  void CountReads() {
+    h_.faults().SetHook([this](const test::FaultSite& site) {
+      if (site.point == FaultPoint::kTouchAndRead) {
+        for (const core::OperationKey& key : site.keys) read_.insert(key.event_id);
+      }
+      return Fault::kNone;
+    });
+  }
+
+  std::multiset<std::string> read_;
+};
+
+TEST_F(KnownClaimTest, CompletionsOfOwnClaimsReadOneRowForTheTime) {
+  std::vector<core::ClaimInfo> claims;
+  for (int i = 0; i < 5; ++i) claims.push_back(h_.Claim(absl::StrCat("e", i), "owner"));
+  h_.StopCommits();
+  const auto holder = h_.Begin("holder", "a");
+  ASSERT_TRUE(h_.faults().WaitUntilStopped());
+  CountReads();
+  std::vector<Answer<core::CompleteOutcome>> answers;
+  for (size_t i = 0; i < claims.size(); ++i) {
+    answers.push_back(h_.Complete(MakeComplete(absl::StrCat("e", i), claims[i], "done")));
+  }
+  h_.faults().Open();
+  for (const auto& answer : answers) {
+    ASSERT_NE(answer.GetIf<core::Completed>(), nullptr);
+    EXPECT_FALSE(answer.GetIf<core::Completed>()->replayed);
+  }
+  EXPECT_THAT(read_, ElementsAre("e0"));
+  for (int i = 0; i < 5; ++i) {
+    const auto row = h_.store().Row(Harness::KeyOf(absl::StrCat("e", i)));
+    EXPECT_EQ(row->state, core::RowState::kCompleted);
+    EXPECT_GT(row->receipt->completed, row->claim.begun);
+  }
+}
+
+TEST_F(KnownClaimTest, ClaimThatAnotherServerTookIsLost) {
+  const core::ClaimInfo mine = h_.Claim("e", "owner");
+  const core::ClaimInfo other = h_.Claim("f", "owner");
+  core::OperationRow taken = *h_.store().Row(Harness::KeyOf("e"));
+  taken.claim.consumer = "elsewhere";
+  taken.claim.attempt = AttemptOf("elsewhere");
+  taken.claim.fence.value += 1'000'000;
+  h_.store().PutRow(Harness::KeyOf("e"), taken);
+  // Both in one transaction, so that the lost one is decided on what is known of it.
+  h_.StopCommits();
+  const auto holder = h_.Begin("holder", "a");
+  ASSERT_TRUE(h_.faults().WaitUntilStopped());
+  const auto good = h_.Complete(MakeComplete("d-f", other, "x"));
+  const auto kept = h_.Complete(MakeComplete("f", other, "done"));
+  const auto lost = h_.Complete(MakeComplete("e", mine, "done"));
+  h_.faults().Open();
+  ASSERT_NE(lost.GetIf<core::ClaimLost>(), nullptr);
+  EXPECT_NE(kept.GetIf<core::Completed>(), nullptr);
+  EXPECT_NE(good.GetIf<core::NotFound>(), nullptr);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->state, core::RowState::kClaimed);
+  EXPECT_GE(h_.observer.retries("aborted"), 1);
+}
+
+TEST_F(KnownClaimTest, OperationThatWasCompletedElsewhereKeepsItsReceipt) {
+  const core::ClaimInfo claim = h_.Claim("e", "owner");
+  const core::ClaimInfo other = h_.Claim("f", "owner");
+  core::OperationRow row = *h_.store().Row(Harness::KeyOf("e"));
+  row.state = core::RowState::kCompleted;
+  row.receipt.emplace().result = "theirs";
+  row.receipt->fingerprint = core::FingerprintOf(core::ReceiptStatus::kSucceeded, "", "theirs");
+  h_.store().PutRow(Harness::KeyOf("e"), row);
+  h_.StopCommits();
+  const auto holder = h_.Begin("holder", "a");
+  ASSERT_TRUE(h_.faults().WaitUntilStopped());
+  const auto kept = h_.Complete(MakeComplete("d", other, "x"));
+  const auto late = h_.Complete(MakeComplete("e", claim, "mine"));
+  h_.faults().Open();
+  ASSERT_NE(late.GetIf<core::CompletionConflict>(), nullptr);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->receipt->result, "theirs");
+}
+
+TEST_F(KnownClaimTest, RepeatedCompleteIsAnsweredFromItsReceipt) {
+  const core::ClaimInfo claim = h_.Claim("e", "owner");
+  const auto first = h_.Complete(MakeComplete("e", claim, "done"));
+  ASSERT_NE(first.GetIf<core::Completed>(), nullptr);
+  const auto again = h_.Complete(MakeComplete("e", claim, "done"));
+  ASSERT_NE(again.GetIf<core::Completed>(), nullptr);
+  EXPECT_TRUE(again.GetIf<core::Completed>()->replayed);
+  EXPECT_EQ(again.GetIf<core::Completed>()->receipt.completed,
+            first.GetIf<core::Completed>()->receipt.completed);
+  const auto other = h_.Complete(MakeComplete("e", claim, "other"));
+  EXPECT_NE(other.GetIf<core::CompletionConflict>(), nullptr);
+}
+
+TEST_F(KnownClaimTest, UnknownCommitOfACompletionIsResolved) {
+  const core::ClaimInfo claim = h_.Claim("e", "owner");
+  h_.faults().Next(FaultPoint::kCommit, Fault::kUnknownDone);
+  const auto completed = h_.Complete(MakeComplete("e", claim, "done"));
+  ASSERT_NE(completed.GetIf<core::Completed>(), nullptr);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->receipt->result, "done");
 }
 
 }  // namespace
