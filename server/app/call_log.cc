@@ -66,7 +66,7 @@ void CallLog::OnCall(const rpc::CallRecord& record) {
   metrics_->CallEnded(record);
   const LogLevel level = LevelOf(record.code);
   if (!Wanted(which_, record) || !log_->Enabled(level)) return;
-  log_->Write(level, "call", FieldsOf(record, absl::StatusCodeToString(record.code)));
+  log_->WriteLater(level, "call", FieldsOf(record, absl::StatusCodeToString(record.code)));
 }
 
 }  // namespace once::app

@@ -335,16 +335,17 @@ void AddPipelineFlags(Table& table) {
       0, int64_t{64} << 30, ONCE_FIELD(pipeline.claim_cache_bytes));
   table.Bytes({"receipt-cache-bytes",
                "Receipts of completed operations kept in memory, by estimate; 0 for none. They "
-               "answer duplicates without a read, and never grant a claim."},
+               "answer look-ups (and duplicates, see --attempt-log), and never grant a claim."},
               0, int64_t{64} << 30, ONCE_FIELD(pipeline.receipt_cache_bytes));
   table.Duration({"receipt-cache-ttl",
                   "Time after which a receipt is read from the database again: what an operator "
                   "changes there is seen within this time."},
                  absl::Seconds(1), absl::Hours(24), ONCE_FIELD(pipeline.receipt_cache_ttl));
   table.Choice<>({"attempt-log",
-                  "When a duplicate that the receipt cache answers is in the attempt log: durable "
-                  "before its answer, or buffered and written within --attempt-log-window. Claims, "
-                  "completions and all else are logged in their own transaction in both cases."},
+                  "When duplicates of completed operations are in the attempt log: durable before "
+                  "their answer, or buffered: answered from the receipt cache, and written within "
+                  "--attempt-log-window. Claims, completions and all else are logged in their own "
+                  "transaction in both cases."},
                  std::vector<std::pair<std::string, pipeline::AttemptLogMode>>{
                      {"durable", pipeline::AttemptLogMode::kDurable},
                      {"buffered", pipeline::AttemptLogMode::kBuffered}},

@@ -86,7 +86,7 @@ LogWriter::~LogWriter() {
   thread_.join();
 }
 
-void LogWriter::Push(LogLevel level, std::string record) {
+void LogWriter::Push(LogLevel level, std::string record, bool promptly) {
   Record added = {absl::GetCurrentTimeNanos() / 1000, level, std::move(record)};
   bool wake = false;
   {
@@ -99,7 +99,8 @@ void LogWriter::Push(LogLevel level, std::string record) {
       oldest_ = (oldest_ + 1) % max_records_;
       ++dropped_;
     }
-    wake = std::exchange(idle_, false) || wake;
+    promptly_ = promptly_ || promptly;
+    wake = std::exchange(idle_, false) || wake || promptly;
   }
   if (wake) wake_.Signal();
 }
@@ -127,6 +128,7 @@ bool LogWriter::Take(std::vector<Record>& taken) {
       wake_.Wait(&mutex_);
     }
     idle_ = false;
+    promptly_ = false;
     queue_.swap(taken);
     oldest = std::exchange(oldest_, 0);
   }
@@ -151,7 +153,7 @@ void LogWriter::WriteAll(const std::vector<Record>& records) {
 void LogWriter::Pause() {
   const absl::Time end = absl::Now() + kPause;
   absl::MutexLock lock(&mutex_);
-  while (!stop_ && queue_.size() < max_records_ / 2) {
+  while (!stop_ && !promptly_ && queue_.size() < max_records_ / 2) {
     if (wake_.WaitWithDeadline(&mutex_, end)) return;
   }
 }

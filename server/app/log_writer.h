@@ -33,7 +33,8 @@ class LogWriter {
   ~LogWriter();
 
   // `record`: its line but for time and level, as RenderRecord makes it. Does not block.
-  void Push(LogLevel level, std::string record) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `promptly`: written, with all before it, as soon as the thread gets to it.
+  void Push(LogLevel level, std::string record, bool promptly = false) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Records dropped since the start.
   int64_t dropped() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -63,6 +64,7 @@ class LogWriter {
   size_t oldest_ ABSL_GUARDED_BY(mutex_) = 0;  // index in queue_; not 0 only when it is full
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   bool idle_ ABSL_GUARDED_BY(mutex_) = false;
+  bool promptly_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Of the thread.

@@ -68,6 +68,11 @@ Log::~Log() {
 }
 
 void Log::Write(LogLevel level, absl::string_view message, const LogFields& fields) {
+  if (!Enabled(level)) return;
+  writer_.Push(level, RenderRecord(format_, message, fields), /*promptly=*/true);
+}
+
+void Log::WriteLater(LogLevel level, absl::string_view message, const LogFields& fields) {
   if (Enabled(level)) writer_.Push(level, RenderRecord(format_, message, fields));
 }
 

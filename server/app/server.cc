@@ -71,7 +71,6 @@ absl::Status Server::Start(const ShutdownSignals& signals) {
   phase_ = Phase::kServing;
   metrics_.SetReady(true);
   rpc_->SetServing(true);
-  if (absl::Status written = WritePorts(); !written.ok()) return written;
   log_->Info("serving", {{"version", std::string(Version())},
                          {"store", std::string(store_->engine())},
                          {"committers", options.committers},
@@ -80,6 +79,8 @@ absl::Status Server::Start(const ShutdownSignals& signals) {
   if (settings_.insecure_plaintext) {
     log_->Warn("WARNING: gRPC without TLS: bearer tokens cross the network in the clear");
   }
+  // Last, as it tells others that all the above is done.
+  if (absl::Status written = WritePorts(); !written.ok()) return written;
   return absl::OkStatus();
 }
 

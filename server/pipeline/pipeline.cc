@@ -103,9 +103,10 @@ class PipelineImpl final : public Pipeline {
     const size_t bytes = SizeOf(call.delivery) + call.request.consumer.size();
     const absl::Duration wait = call.wait;
     store::BeginCommand command{{}, {}, std::move(call.request), std::move(call.delivery), nullptr};
-    if (receipts_.enabled()) {
+    // In the durable mode a transaction is needed anyway, and then the row counts its deliveries.
+    if (receipts_.enabled() && options_.attempt_log == AttemptLogMode::kBuffered) {
       command.completed = Known(call.info);
-      if (command.completed != nullptr && options_.attempt_log == AttemptLogMode::kBuffered) {
+      if (command.completed != nullptr) {
         return AnswerRepeated(std::move(call.info), std::move(command), bytes, std::move(done));
       }
     }

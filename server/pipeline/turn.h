@@ -14,11 +14,14 @@ class Turn {
  public:
   explicit Turn(Timing* timing) : timing_(timing) {}
 
-  // Blocks until nobody else has it.
-  void Take() ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Blocks until nobody else has it; false at `until`.
+  bool Take(absl::Time until) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    while (taken_) timing_->WaitUntil(&mutex_, &given_, absl::InfiniteFuture());
-    taken_ = true;
+    while (taken_) {
+      if (timing_->Now() >= until) return false;
+      timing_->WaitUntil(&mutex_, &given_, until);
+    }
+    return taken_ = true;
   }
   void Give() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

@@ -146,10 +146,13 @@ class Worker {
   void Run() {
     Probe();
     for (;;) {
-      BeginTurn();
+      const absl::Time until = healthy() ? absl::InfiniteFuture() : not_before_;
+      if (!BeginTurn(until)) {
+        Probe();
+        continue;
+      }
       std::vector<Call> batch;
       typename Queue::Held held;
-      const absl::Time until = healthy() ? absl::InfiniteFuture() : not_before_;
       if (!queue_.Take(batch_, until, &batch, &held)) {
         lane_->turn.Give();
         return;
@@ -170,10 +173,9 @@ class Worker {
     }
   }
 
-  void BeginTurn() {
-    if (has_turn_) return;
-    lane_->turn.Take();
-    has_turn_ = true;
+  bool BeginTurn(absl::Time until) {
+    if (!has_turn_) has_turn_ = lane_->turn.Take(until);
+    return has_turn_;
   }
 
   void Probe() { Judge(Connect()); }

@@ -66,7 +66,7 @@ def test_sigterm_does_not_wait_for_connections_that_only_idle(own_cluster):
 @pytest.mark.database
 def test_calls_whose_deadline_passes_while_the_database_stands_still_never_start(own_cluster, database_server):
     with TcpGate("127.0.0.1", database_server.port) as gate:
-        cluster = own_cluster(servers=1, ports=[gate.port])
+        cluster = own_cluster(servers=1, ports=[gate.port], flags=["--committers=2"])
         tenant = cluster.new_tenant()
         tenant.a.granted("h", b"warm")
         stalled = time.monotonic()
@@ -130,7 +130,7 @@ class TestADeadlineWithoutCancel:
     @pytest.mark.database
     def test_passes_for_a_call_that_stands_in_the_queue(self, own_cluster, database_server):
         with TcpGate("127.0.0.1", database_server.port) as gate:
-            cluster = own_cluster(servers=1, ports=[gate.port])
+            cluster = own_cluster(servers=1, ports=[gate.port], flags=["--committers=2"])
             tenant = cluster.new_tenant()
             tenant.a.granted("h", b"warm")
             with gate.stalled():

@@ -124,5 +124,30 @@ TEST_F(OverlapTest, LostConnectionOfOneIsNoHarmToTheOther) {
   EXPECT_TRUE(h_.pipeline().healthy());
 }
 
+TEST_F(OverlapTest, CommitterThatGaveUpBecomesHealthyAgainWithoutTheTurn) {
+  h_.options.retry_window = absl::ZeroDuration();
+  absl::Notification behind;
+  std::atomic<int> transactions{0};
+  std::atomic<bool> lost{false};
+  h_.faults().SetHook([&](const test::FaultSite& site) {
+    if (site.point == FaultPoint::kTouchAndRead && ++transactions == 1) {
+      behind.WaitForNotification();
+    }
+    const bool of_first = site.point == FaultPoint::kCommit && site.keys.front().event_id == "e";
+    return of_first && !lost.exchange(true) ? Fault::kUnavailable : Fault::kNone;
+  });
+  h_.StopCommits();
+  const auto first = h_.Begin("e", "a");
+  ASSERT_TRUE(h_.observer.WaitFor([&] { return transactions == 1; }));
+  const auto second = h_.Begin("f", "a");
+  behind.Notify();
+  ASSERT_TRUE(h_.faults().WaitUntilStopped(2));
+  h_.faults().Open();
+  // From now on the second committer waits for calls, and has the turn.
+  EXPECT_EQ(first.Reason(), base::ErrorReason::kStoreUnavailable);
+  EXPECT_NE(second.GetIf<core::Granted>(), nullptr);
+  EXPECT_TRUE(h_.RunUntil([&] { return h_.pipeline().healthy(); }));
+}
+
 }  // namespace
 }  // namespace once::pipeline

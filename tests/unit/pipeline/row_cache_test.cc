@@ -88,36 +88,17 @@ class RepeatTest : public ::testing::Test {
   Harness h_;
 };
 
-TEST_F(RepeatTest, DuplicateIsAnsweredWithoutItsRowAndLoggedBeforeTheAnswer) {
-  Complete("e", "result");
-  const int64_t deliveries = h_.store().Row(Harness::KeyOf("e"))->deliveries;
-  const auto again = h_.Begin("e", "b");
-  ASSERT_NE(again.GetIf<core::Completed>(), nullptr);
-  EXPECT_EQ(again.GetIf<core::Completed>()->receipt.result, "result");
-  EXPECT_TRUE(again.GetIf<core::Completed>()->replayed);
-  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->deliveries, deliveries) << "the row was touched";
-  EXPECT_THAT(Logged("e"), ElementsAre(AttemptOutcome::kGranted, AttemptOutcome::kCompleted,
-                                       AttemptOutcome::kReplayed));
-}
-
-TEST_F(RepeatTest, DurableModeAnswersOnlyAfterTheCommit) {
+TEST_F(RepeatTest, DurableModeCountsAndLogsEachDuplicateBeforeItsAnswer) {
   Complete("e", "result");
   h_.StopCommits();
   const auto again = h_.Begin("e", "b");
   ASSERT_TRUE(h_.faults().WaitUntilStopped());
   EXPECT_FALSE(again.given());
   h_.faults().Open();
-  EXPECT_NE(again.GetIf<core::Completed>(), nullptr);
-}
-
-TEST_F(RepeatTest, OtherContentIsAConflictFromMemoryToo) {
-  Complete("e", "result");
-  BeginCall call = MakeBegin("e", "b");
-  call.request.digest = DigestOf("other content");
-  const auto conflict = h_.Begin(std::move(call));
-  ASSERT_NE(conflict.GetIf<core::Conflict>(), nullptr);
-  EXPECT_EQ(conflict.GetIf<core::Conflict>()->state, core::OperationState::kCompleted);
-  EXPECT_EQ(Logged("e").back(), AttemptOutcome::kConflict);
+  ASSERT_NE(again.GetIf<core::Completed>(), nullptr);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->deliveries, 2);
+  EXPECT_THAT(Logged("e"), ElementsAre(AttemptOutcome::kGranted, AttemptOutcome::kCompleted,
+                                       AttemptOutcome::kReplayed));
 }
 
 TEST_F(RepeatTest, LookupNeedsNoRead) {
@@ -139,44 +120,6 @@ TEST_F(RepeatTest, NothingButCompletedOperationsComesIn) {
   EXPECT_NE(granted.GetIf<core::Granted>(), nullptr);
 }
 
-TEST_F(RepeatTest, WhatTheDatabaseForgotIsSeenAfterTheTime) {
-  Complete("e", "result");
-  h_.store().DeleteRow(Harness::KeyOf("e"));
-  EXPECT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
-  h_.timing.Advance(h_.options.receipt_cache_ttl);
-  EXPECT_NE(h_.Begin("e", "b").GetIf<core::Granted>(), nullptr);
-}
-
-TEST_F(RepeatTest, LargeResultsAreReadEachTime) {
-  Complete("e", std::string(5000, 'x'));
-  const int64_t deliveries = h_.store().Row(Harness::KeyOf("e"))->deliveries;
-  const auto again = h_.Begin("e", "b");
-  ASSERT_NE(again.GetIf<core::Completed>(), nullptr);
-  EXPECT_EQ(again.GetIf<core::Completed>()->receipt.result->size(), 5000u);
-  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->deliveries, deliveries + 1);
-}
-
-TEST_F(RepeatTest, TenantsDoNotShareReceipts) {
-  Complete("e", "result");
-  BeginCall other = MakeBegin("e", "b");
-  other.info.tenant = {8};
-  EXPECT_NE(h_.Begin(std::move(other)).GetIf<core::Granted>(), nullptr);
-}
-
-TEST_F(RepeatTest, DuplicatesAndNewOnesShareATransaction) {
-  Complete("e", "result");
-  h_.StopCommits();
-  const auto holder = h_.Begin("holder", "a");
-  ASSERT_TRUE(h_.faults().WaitUntilStopped());
-  const auto repeat = h_.Begin("e", "b");
-  const auto fresh = h_.Begin("new", "b");
-  const int64_t commits = h_.store().commits();
-  h_.faults().Open();
-  EXPECT_NE(repeat.GetIf<core::Completed>(), nullptr);
-  EXPECT_NE(fresh.GetIf<core::Granted>(), nullptr);
-  EXPECT_EQ(h_.store().commits(), commits + 2) << "the holder's and one for both";
-}
-
 class BufferedTest : public RepeatTest {
  protected:
   BufferedTest() { h_.options.attempt_log = AttemptLogMode::kBuffered; }
@@ -192,6 +135,42 @@ TEST_F(BufferedTest, DuplicateIsAnsweredAtOnceAndLoggedWithinTheWindow) {
   ASSERT_TRUE(h_.RunUntil([&] { return Logged("e").size() == 4; }));
   EXPECT_EQ(h_.store().commits(), commits + 1);
   EXPECT_EQ(Logged("e").back(), AttemptOutcome::kReplayed);
+}
+
+TEST_F(BufferedTest, WhatTheDatabaseForgotIsSeenAfterTheTime) {
+  Complete("e", "result");
+  h_.store().DeleteRow(Harness::KeyOf("e"));
+  EXPECT_NE(h_.Begin("e", "b").GetIf<core::Completed>(), nullptr);
+  h_.timing.Advance(h_.options.receipt_cache_ttl);
+  EXPECT_NE(h_.Begin("e", "b").GetIf<core::Granted>(), nullptr);
+}
+
+TEST_F(BufferedTest, LargeResultsAreReadEachTime) {
+  Complete("e", std::string(5000, 'x'));
+  const int64_t deliveries = h_.store().Row(Harness::KeyOf("e"))->deliveries;
+  const auto again = h_.Begin("e", "b");
+  ASSERT_NE(again.GetIf<core::Completed>(), nullptr);
+  EXPECT_EQ(again.GetIf<core::Completed>()->receipt.result->size(), 5000u);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->deliveries, deliveries + 1);
+}
+
+TEST_F(BufferedTest, TenantsDoNotShareReceipts) {
+  Complete("e", "result");
+  BeginCall other = MakeBegin("e", "b");
+  other.info.tenant = {8};
+  EXPECT_NE(h_.Begin(std::move(other)).GetIf<core::Granted>(), nullptr);
+}
+
+TEST_F(BufferedTest, OtherContentIsAConflictFromMemoryToo) {
+  Complete("e", "result");
+  BeginCall call = MakeBegin("e", "b");
+  call.request.digest = DigestOf("other content");
+  const auto conflict = h_.Begin(std::move(call));
+  ASSERT_NE(conflict.GetIf<core::Conflict>(), nullptr);
+  EXPECT_EQ(conflict.GetIf<core::Conflict>()->state, core::OperationState::kCompleted);
+  ASSERT_TRUE(h_.RunUntil([&] { return Logged("e").size() == 3; }));
+  EXPECT_EQ(Logged("e").back(), AttemptOutcome::kConflict);
+  EXPECT_EQ(h_.store().Row(Harness::KeyOf("e"))->deliveries, 1) << "the row was touched";
 }
 
 TEST_F(BufferedTest, ClaimsAndCompletionsAreLoggedInTheirTransaction) {
