@@ -99,10 +99,19 @@ void LogWriter::Push(LogLevel level, std::string record, bool promptly) {
       oldest_ = (oldest_ + 1) % max_records_;
       ++dropped_;
     }
+    ++pushed_;
     promptly_ = promptly_ || promptly;
     wake = std::exchange(idle_, false) || wake || promptly;
   }
   if (wake) wake_.Signal();
+}
+
+void LogWriter::Flush() {
+  absl::MutexLock lock(&mutex_);
+  const int64_t until = pushed_;
+  promptly_ = true;  // ends a pause
+  wake_.Signal();
+  while (written_ < until) flushed_.Wait(&mutex_);
 }
 
 int64_t LogWriter::dropped() const {
@@ -115,6 +124,11 @@ void LogWriter::Run() {
   while (Take(records)) {
     WriteAll(records);
     records.clear();
+    {
+      absl::MutexLock lock(&mutex_);
+      written_ = taken_;
+      flushed_.SignalAll();
+    }
     Pause();
   }
 }
@@ -129,6 +143,7 @@ bool LogWriter::Take(std::vector<Record>& taken) {
     }
     idle_ = false;
     promptly_ = false;
+    taken_ = pushed_;
     queue_.swap(taken);
     oldest = std::exchange(oldest_, 0);
   }

@@ -36,6 +36,9 @@ class LogWriter {
   // `promptly`: written, with all before it, as soon as the thread gets to it.
   void Push(LogLevel level, std::string record, bool promptly = false) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Blocks until what was pushed before is written.
+  void Flush() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Records dropped since the start.
   int64_t dropped() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -59,11 +62,15 @@ class LogWriter {
   const LogOutput output_;
 
   mutable absl::Mutex mutex_;
+  absl::CondVar flushed_;
   absl::CondVar wake_;  // the thread; only where it waits for it
   std::vector<Record> queue_ ABSL_GUARDED_BY(mutex_);
   size_t oldest_ ABSL_GUARDED_BY(mutex_) = 0;  // index in queue_; not 0 only when it is full
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   bool idle_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t pushed_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // of those pushed
+  int64_t written_ ABSL_GUARDED_BY(mutex_) = 0;
   bool promptly_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
 

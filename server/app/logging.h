@@ -30,6 +30,8 @@ class Log {
   // `message` is a fixed text, so that records can be counted by it; what varies goes into
   // `fields`. Does not block.
   void Write(LogLevel level, absl::string_view message, const LogFields& fields = {});
+  // Blocks until all that was written before has reached the output.
+  void Flush() { writer_.Flush(); }
   // For records that come in numbers: written a few milliseconds later, many at once.
   void WriteLater(LogLevel level, absl::string_view message, const LogFields& fields);
 

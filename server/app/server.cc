@@ -80,6 +80,7 @@ absl::Status Server::Start(const ShutdownSignals& signals) {
     log_->Warn("WARNING: gRPC without TLS: bearer tokens cross the network in the clear");
   }
   // Last, as it tells others that all the above is done.
+  log_->Flush();
   if (absl::Status written = WritePorts(); !written.ok()) return written;
   return absl::OkStatus();
 }

@@ -173,5 +173,16 @@ TEST(LogWriter, WithoutRecordsNothingIsWritten) {
   EXPECT_THAT(stream.writes(), IsEmpty());
 }
 
+TEST(LogWriter, FlushReturnsWhenAllBeforeItIsWritten) {
+  Stream stream;
+  LogWriter writer(LogFormat::kText, 1000, stream.Output());
+  writer.Flush();  // of nothing
+  for (int round = 0; round < 50; ++round) {
+    PushNumbers(writer, 3 * round, 3 * round + 3);
+    writer.Flush();
+    EXPECT_THAT(stream.records(), SizeIs(static_cast<size_t>(3 * round + 3)));
+  }
+}
+
 }  // namespace
 }  // namespace once::app
