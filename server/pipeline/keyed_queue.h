@@ -208,11 +208,14 @@ class KeyedQueue {
         call = chain->calls.erase(call);
       }
     }
-    order_.remove_if([this](const Chain& chain) {
-      if (!chain.calls.empty()) return false;
-      index_.erase(&chain.key);
-      return true;
-    });
+    for (auto chain = order_.begin(); chain != order_.end();) {
+      if (chain->calls.empty()) {
+        index_.erase(&chain->key);
+        chain = order_.erase(chain);
+      } else {
+        ++chain;
+      }
+    }
     return removed;
   }
 
