@@ -28,17 +28,18 @@ class LogValue {
                                absl::Span<const std::string>, absl::Span<const LogCount>>;
 
   // Implicit, so that fields can be written as {{"count", 3}, {"name", name}}.
+  // NOLINTBEGIN(google-explicit-constructor)
   template <std::convertible_to<absl::string_view> T>
-  LogValue(const T& text) : value_(absl::string_view(text)) {}  // NOLINT(runtime/explicit)
+  LogValue(const T& text) : value_(absl::string_view(text)) {}
   template <std::integral T>
-  LogValue(T number) : value_(static_cast<int64_t>(number)) {}  // NOLINT(runtime/explicit)
+  LogValue(T number) : value_(static_cast<int64_t>(number)) {}
   template <std::integral T>
     requires std::same_as<T, bool>
-  LogValue(T yes) : value_(yes) {}                // NOLINT(runtime/explicit)
-  LogValue(double number) : value_(number) {}     // NOLINT(runtime/explicit)
-  LogValue(const std::vector<std::string>& list)  // NOLINT(runtime/explicit)
-      : value_(absl::MakeConstSpan(list)) {}
-  LogValue(absl::Span<const LogCount> counts) : value_(counts) {}  // NOLINT(runtime/explicit)
+  LogValue(T yes) : value_(yes) {}
+  LogValue(double number) : value_(number) {}
+  LogValue(const std::vector<std::string>& list) : value_(absl::MakeConstSpan(list)) {}
+  LogValue(absl::Span<const LogCount> counts) : value_(counts) {}
+  // NOLINTEND(google-explicit-constructor)
 
   const Variant& value() const { return value_; }
 

@@ -17,7 +17,7 @@ namespace once::app {
 namespace {
 
 // Where a write happens though there is more to come.
-constexpr size_t kWriteBytes = 64 * 1024;
+constexpr size_t kWriteBytes = size_t{64} << 10;
 
 // The least time between two looks at the queue: waking this thread for every record costs more
 // than all else about the record. The first record after a quiet time is written at once.
