@@ -91,9 +91,7 @@ void AttemptBuffer::WriteAll(Entries entries) {
     }
     shared_.observer->OnStoreError(status);
     repeated = repeated || absl::IsUnknown(status);
-    const bool may_pass =
-        absl::IsAborted(status) || absl::IsUnavailable(status) || absl::IsUnknown(status);
-    if (!may_pass || GivesUp()) {
+    if (!MayPass(status) || GivesUp()) {
       shared_.observer->OnAttemptsLost(entries.size());
       return;
     }

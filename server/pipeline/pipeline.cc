@@ -102,12 +102,12 @@ class PipelineImpl final : public Pipeline {
   void Begin(BeginCall call, Done<core::BeginOutcome> done) override {
     const size_t bytes = SizeOf(call.delivery) + call.request.consumer.size();
     const absl::Duration wait = call.wait;
-    store::BeginCommand command{{}, {}, std::move(call.request), std::move(call.delivery), nullptr};
+    store::BeginCommand command{{}, {}, std::move(call.request), std::move(call.delivery)};
     // In the durable mode a transaction is needed anyway, and then the row counts its deliveries.
     if (receipts_.enabled() && options_.attempt_log == AttemptLogMode::kBuffered) {
-      command.completed = Known(call.info);
-      if (command.completed != nullptr) {
-        return AnswerRepeated(std::move(call.info), std::move(command), bytes, std::move(done));
+      if (const auto known = Known(call.info)) {
+        return AnswerRepeated(*known, std::move(call.info), std::move(command), bytes,
+                              std::move(done));
       }
     }
     Submit<core::BeginOutcome>(std::move(call.info), std::move(command), bytes, wait,
@@ -195,14 +195,14 @@ class PipelineImpl final : public Pipeline {
 
   // A Begin on a completed operation whose log entry may be written later. A full buffer sends it
   // the durable way.
-  void AnswerRepeated(CallInfo info, store::BeginCommand command, size_t bytes,
-                      Done<core::BeginOutcome> done) {
+  void AnswerRepeated(const store::KnownOperation& known, CallInfo info,
+                      store::BeginCommand command, size_t bytes, Done<core::BeginOutcome> done) {
     const absl::Time now = timing_->Now();
     auto reply = Admit(info, now, std::move(done));
     if (reply == nullptr) return;
-    command.key = command.completed->key;
+    command.key = known.key;
     command.entry = base::MakeUuidV7(now);
-    store::RepeatedBegin repeated = store::DecideRepeated(command);
+    store::RepeatedBegin repeated = store::DecideRepeated(command, known.row);
     if (attempts_.Add(repeated.entry)) {
       reply->Answer(std::move(repeated.outcome));
     } else {
@@ -261,7 +261,7 @@ class PipelineImpl final : public Pipeline {
   template <typename Outcome, typename Command>
   void Send(CallInfo info, Command command, size_t bytes, absl::Duration wait, absl::Time now,
             std::shared_ptr<Reply<Outcome>> reply) {
-    command.key = {info.tenant, HandlerOf(command), info.event_id};
+    command.key = {info.tenant, {}, info.event_id};
     command.entry = base::MakeUuidV7(now);
     WriteCall call;
     call.life = LifeOf(info, now);
@@ -273,14 +273,6 @@ class PipelineImpl final : public Pipeline {
     // Before the call moves: arguments are evaluated in any order.
     Committer& committer = CommitterOf(call);
     Push(committer, std::move(call), "commands");
-  }
-
-  template <typename Command>
-  static core::HandlerId HandlerOf(const Command&) {
-    return {};  // to be interned
-  }
-  static core::HandlerId HandlerOf(const store::BeginCommand& command) {
-    return command.completed != nullptr ? command.completed->key.handler : core::HandlerId{};
   }
 
   Committer& CommitterOf(const WriteCall& call) {

@@ -6,9 +6,15 @@
 #include <cstdint>
 #include <random>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace once::pipeline {
+
+// Whether what a transaction met may be over at its next try.
+inline bool MayPass(const absl::Status& status) {
+  return absl::IsAborted(status) || absl::IsUnavailable(status) || absl::IsUnknown(status);
+}
 
 // Used by one thread.
 class Trouble {

@@ -137,10 +137,6 @@ class Worker {
   size_t queued() const { return queue_.size(); }
 
  private:
-  static bool MayPass(const absl::Status& status) {
-    return absl::IsAborted(status) || absl::IsUnavailable(status) || absl::IsUnknown(status);
-  }
-
   static void Fail(Call& call, const absl::Status& status) { PendingOf(call)->Fail(status); }
 
   void Run() {

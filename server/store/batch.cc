@@ -60,7 +60,6 @@ Plan MakePlan(absl::Span<const Command> commands) {
   std::map<OperationKey, const BeginCommand*> first_begin;
   for (const Command& command : commands) {
     const auto* begin = std::get_if<BeginCommand>(&command);
-    if (begin != nullptr && begin->completed != nullptr) continue;
     KeyState& state = plan.keys[KeyOf(command)];
     ++state.commands;
     if (begin != nullptr) {
@@ -176,19 +175,18 @@ AttemptOutcome LoggedOutcome(const core::AbandonOutcome& outcome) {
 }
 
 // The part of a log entry that the operation's row gives.
-AttemptEntry EntryFor(const OperationKey& key, const EntryId& entry,
-                      const std::optional<OperationRow>& row) {
+AttemptEntry EntryFor(const OperationKey& key, const EntryId& entry, const OperationRow* row) {
   AttemptEntry log;
   log.key = key;
   log.entry = entry;
-  if (row.has_value()) {
+  if (row != nullptr) {
     log.fence = row->claim.fence;
     log.attempt_number = row->claims;
   }
   return log;
 }
 
-AttemptEntry EntryFor(const BeginCommand& command, const std::optional<OperationRow>& row,
+AttemptEntry EntryFor(const BeginCommand& command, const OperationRow* row,
                       AttemptOutcome outcome) {
   AttemptEntry log = EntryFor(command.key, command.entry, row);
   log.kind = AttemptKind::kBegin;
@@ -208,17 +206,12 @@ class Decider {
       : now_(now), keys_(keys), log_(log) {}
 
   Answer operator()(const BeginCommand& command) {
-    if (command.completed != nullptr) {
-      RepeatedBegin repeated = DecideRepeated(command);
-      log_.push_back(std::move(repeated.entry));
-      return std::move(repeated.outcome);
-    }
     KeyState& state = keys_[command.key];
     const core::Fence fence_before = state.now->claim.fence;
     core::BeginOutcome outcome = Apply(core::DecideBegin(*state.now, command.request, now_), state);
     const bool new_claim = state.fresh || state.now->claim.fence != fence_before;
     state.fresh = false;
-    log_.push_back(EntryFor(command, state.now, LoggedOutcome(outcome, new_claim)));
+    log_.push_back(EntryFor(command, Row(state), LoggedOutcome(outcome, new_claim)));
     return outcome;
   }
 
@@ -226,7 +219,7 @@ class Decider {
     KeyState& state = keys_[command.key];
     core::CompleteOutcome outcome =
         Apply(core::DecideComplete(Row(state), command.request, now_), state);
-    AttemptEntry log = EntryFor(command.key, command.entry, state.now);
+    AttemptEntry log = EntryFor(command.key, command.entry, Row(state));
     log.kind = AttemptKind::kComplete;
     log.outcome = LoggedOutcome(outcome);
     log.attempt = command.request.attempt;
@@ -236,7 +229,7 @@ class Decider {
 
   Answer operator()(const AbandonCommand& command) {
     KeyState& state = keys_[command.key];
-    AttemptEntry log = EntryFor(command.key, command.entry, state.now);  // before a forget
+    AttemptEntry log = EntryFor(command.key, command.entry, Row(state));  // before a forget
     core::AbandonOutcome outcome =
         Apply(core::DecideAbandon(Row(state), command.request, now_), state);
     log.kind = AttemptKind::kAbandon;
@@ -252,7 +245,7 @@ class Decider {
     KeyState& state = keys_[command.key];
     core::RenewOutcome outcome = Apply(core::DecideRenew(Row(state), command.request, now_), state);
     if (!std::holds_alternative<core::Renewed>(outcome)) {
-      AttemptEntry log = EntryFor(command.key, command.entry, state.now);
+      AttemptEntry log = EntryFor(command.key, command.entry, Row(state));
       log.kind = AttemptKind::kRenew;
       log.outcome = std::holds_alternative<core::ClaimLost>(outcome) ? AttemptOutcome::kClaimLost
                                                                      : AttemptOutcome::kNotFound;
@@ -400,13 +393,12 @@ absl::StatusOr<std::vector<Answer>> RunBatch(WriteSession& session,
   return answers;
 }
 
-RepeatedBegin DecideRepeated(const BeginCommand& command) {
-  const OperationRow& row = command.completed->row;
+RepeatedBegin DecideRepeated(const BeginCommand& command, const OperationRow& completed) {
   // Nothing that is said of a completed operation depends on the time.
   core::Decision<core::BeginOutcome> decision =
-      core::DecideBegin(row, command.request, core::DbTime{});
+      core::DecideBegin(completed, command.request, core::DbTime{});
   const AttemptOutcome logged = LoggedOutcome(decision.outcome, /*new_claim=*/false);
-  return {.outcome = std::move(decision.outcome), .entry = EntryFor(command, row, logged)};
+  return {.outcome = std::move(decision.outcome), .entry = EntryFor(command, &completed, logged)};
 }
 
 absl::Status LogAttempts(WriteSession& session, absl::Span<const AttemptEntry> entries,

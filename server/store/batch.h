@@ -38,9 +38,6 @@ struct BeginCommand {
   EntryId entry{};
   core::BeginRequest request;
   DeliveryInfo delivery;
-  // Set where an earlier transaction found the operation completed: the command is decided on that
-  // and only its delivery is logged.
-  std::shared_ptr<const KnownOperation> completed = nullptr;
 };
 struct CompleteCommand {
   core::OperationKey key;
@@ -85,12 +82,13 @@ absl::StatusOr<std::vector<Answer>> RunBatch(
     WriteSession& session, absl::Span<const Command> commands, bool repeated,
     KnownOperations* known = nullptr, absl::FunctionRef<void()> before_commit = [] {});
 
-// The answer to a command with `completed`, and its entry in the log. Pure.
+// What a Begin is told of an operation that is known to be completed, and its entry in the log.
+// Pure.
 struct RepeatedBegin {
   core::BeginOutcome outcome;
   AttemptEntry entry;
 };
-RepeatedBegin DecideRepeated(const BeginCommand& command);
+RepeatedBegin DecideRepeated(const BeginCommand& command, const core::OperationRow& completed);
 
 // Writes entries of the log in a transaction of their own. Errors as RunBatch's.
 absl::Status LogAttempts(WriteSession& session, absl::Span<const AttemptEntry> entries,

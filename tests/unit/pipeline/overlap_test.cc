@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "unit/pipeline/harness.h"
@@ -23,23 +24,32 @@ class OverlapTest : public ::testing::Test {
     h_.options.sessions_per_committer = 2;
   }
 
+  // Begins "e" and, when its transaction runs, `second`, which waits behind it in the queue.
+  // Commits are stopped. `otherwise` answers for all that the transactions meet.
+  std::pair<Answer<core::BeginOutcome>, Answer<core::BeginOutcome>> BeginBehind(
+      BeginCall second,
+      test::FaultScript::Hook otherwise = [](const test::FaultSite&) { return Fault::kNone; }) {
+    h_.faults().SetHook([this, otherwise = std::move(otherwise)](const test::FaultSite& site) {
+      if (site.point == FaultPoint::kTouchAndRead && ++transactions_ == 1) {
+        behind_.WaitForNotification();
+      }
+      return otherwise(site);
+    });
+    h_.StopCommits();
+    const auto first = h_.Begin("e", "a");
+    EXPECT_TRUE(h_.observer.WaitFor([this] { return transactions_ == 1; }));
+    const auto behind = h_.Begin(std::move(second));
+    behind_.Notify();
+    return {first, behind};
+  }
+
+  absl::Notification behind_;
+  std::atomic<int> transactions_{0};
   Harness h_;
 };
 
 TEST_F(OverlapTest, NextTransactionIsWrittenWhileOneCommits) {
-  absl::Notification behind;  // the second call waits in the queue
-  std::atomic<int> transactions{0};
-  h_.faults().SetHook([&](const test::FaultSite& site) {
-    if (site.point == FaultPoint::kTouchAndRead && ++transactions == 1) {
-      behind.WaitForNotification();
-    }
-    return Fault::kNone;
-  });
-  h_.StopCommits();
-  const auto first = h_.Begin("e", "a");
-  ASSERT_TRUE(h_.observer.WaitFor([&] { return transactions == 1; }));
-  const auto second = h_.Begin("f", "a");
-  behind.Notify();
+  const auto [first, second] = BeginBehind(MakeBegin("f", "a"));
   EXPECT_TRUE(h_.faults().WaitUntilStopped(2)) << "both stand right before their commit";
   h_.faults().Open();
   EXPECT_NE(first.GetIf<core::Granted>(), nullptr);
@@ -47,21 +57,9 @@ TEST_F(OverlapTest, NextTransactionIsWrittenWhileOneCommits) {
 }
 
 TEST_F(OverlapTest, KeyOfATransactionThatCommitsIsNotInTheNextOne) {
-  absl::Notification behind;
-  std::atomic<int> transactions{0};
-  h_.faults().SetHook([&](const test::FaultSite& site) {
-    if (site.point == FaultPoint::kTouchAndRead && ++transactions == 1) {
-      behind.WaitForNotification();
-    }
-    return Fault::kNone;
-  });
-  h_.StopCommits();
-  const auto first = h_.Begin("e", "a");
-  ASSERT_TRUE(h_.observer.WaitFor([&] { return transactions == 1; }));
-  const auto same_key = h_.Begin("e", "b");
-  behind.Notify();
+  const auto [first, same_key] = BeginBehind(MakeBegin("e", "b"));
   ASSERT_TRUE(h_.faults().WaitUntilStopped(1));
-  EXPECT_EQ(transactions, 1);
+  EXPECT_EQ(transactions_, 1);
   h_.faults().Open();
   EXPECT_NE(first.GetIf<core::Granted>(), nullptr);
   EXPECT_NE(same_key.GetIf<core::InProgress>(), nullptr);
@@ -126,21 +124,12 @@ TEST_F(OverlapTest, LostConnectionOfOneIsNoHarmToTheOther) {
 
 TEST_F(OverlapTest, CommitterThatGaveUpBecomesHealthyAgainWithoutTheTurn) {
   h_.options.retry_window = absl::ZeroDuration();
-  absl::Notification behind;
-  std::atomic<int> transactions{0};
   std::atomic<bool> lost{false};
-  h_.faults().SetHook([&](const test::FaultSite& site) {
-    if (site.point == FaultPoint::kTouchAndRead && ++transactions == 1) {
-      behind.WaitForNotification();
-    }
+  const auto [first,
+              second] = BeginBehind(MakeBegin("f", "a"), [&lost](const test::FaultSite& site) {
     const bool of_first = site.point == FaultPoint::kCommit && site.keys.front().event_id == "e";
     return of_first && !lost.exchange(true) ? Fault::kUnavailable : Fault::kNone;
   });
-  h_.StopCommits();
-  const auto first = h_.Begin("e", "a");
-  ASSERT_TRUE(h_.observer.WaitFor([&] { return transactions == 1; }));
-  const auto second = h_.Begin("f", "a");
-  behind.Notify();
   ASSERT_TRUE(h_.faults().WaitUntilStopped(2));
   h_.faults().Open();
   // From now on the second committer waits for calls, and has the turn.
