@@ -103,6 +103,25 @@ TEST_P(BatchTest, AnswersAreInTheOrderOfTheCommands) {
   }
 }
 
+TEST_P(BatchTest, OneEventOfSeveralHandlersAndTenantsKeepsItsResultsApart) {
+  std::vector<core::OperationKey> keys = Keys(3);
+  const core::TenantId other_tenant = NewTenant();
+  for (const auto& [tenant, handler] : {std::pair(keys[0].tenant, NewHandler(keys[0].tenant)),
+                                        std::pair(other_tenant, NewHandler(other_tenant))}) {
+    for (int i = 0; i < 3; ++i) keys.push_back({tenant, handler, keys[i].event_id});
+  }
+  const std::vector<core::ClaimInfo> claims = ClaimAll(keys);
+  std::vector<store::Command> completes;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    completes.push_back(CompleteCommand(keys[i], CompleteOf(claims[i], absl::StrCat("result ", i))));
+  }
+  ExpectAll<core::Completed, core::CompleteOutcome>(Run(completes), keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_EQ(Row(keys[i])->receipt->result, absl::StrCat("result ", i));
+    EXPECT_EQ(Row(keys[i])->claim.attempt, claims[i].attempt);
+  }
+}
+
 TEST_P(BatchTest, AllKindsOfCommandsMix) {
   const auto keys = Keys(6);
   const auto claims = ClaimAll({keys.begin(), keys.begin() + 5});

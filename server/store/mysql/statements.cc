@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "core/limits.h"
@@ -20,6 +21,8 @@ constexpr size_t kBodiesPerSelect = 16;
 constexpr size_t kKeysPerSelect = 1000;
 // MariaDB turns longer lists into a join with a temporary table.
 constexpr size_t kKeysPerList = 200;
+// A CASE is searched from its start for every row.
+constexpr size_t kRowsPerUpdate = 64;
 
 constexpr absl::string_view kMomentColumns =
     "TIMESTAMPDIFF(MICROSECOND,'1970-01-01 00:00:00',SYSDATE(6)),@@global.read_only";
@@ -213,20 +216,70 @@ absl::Span<const Column> ColumnsOf(ChangedColumns columns) {
   return {};
 }
 
-RowStatement UpdateOne(absl::Span<const Column> columns, const RowChange& change) {
-  SqlBuilder sql("UPDATE operation FORCE INDEX (PRIMARY) SET ");
-  for (size_t i = 0; i < columns.size(); ++i) {
-    sql.Raw(i == 0 ? "" : ",").Raw(columns[i].name).Raw("=");
-    columns[i].append(sql, change);
+const Column kGuardColumns[] = {
+    {"state", [](SqlBuilder& sql, const RowChange& c) { AppendState(sql, c.state_before); }},
+    {"attempt_id", [](SqlBuilder& sql, const RowChange& c) { sql.Bytes(c.attempt_before.bytes); }},
+    {"fence", [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.fence_before.value); }},
+};
+
+// The value of a column in each of the rows: itself where all have the same, otherwise chosen by
+// the event id, which must differ from row to row.
+void AppendValue(SqlBuilder& sql, const Column& column,
+                 absl::Span<const RowChange* const> changes) {
+  std::vector<std::string> values;
+  values.reserve(changes.size());
+  bool same = true;
+  for (const RowChange* change : changes) {
+    SqlBuilder value;
+    column.append(value, *change);
+    values.push_back(value.text());
+    same = same && values.back() == values.front();
   }
-  sql.Raw(" WHERE tenant_id=").Int(change.key.tenant.value);
-  sql.Raw(" AND handler_id=").Int(change.key.handler.value);
-  sql.Raw(" AND event_id=").Bytes(change.key.event_id);
-  sql.Raw(" AND state=");
-  AppendState(sql, change.state_before);
-  sql.Raw(" AND attempt_id=").Bytes(change.attempt_before.bytes);
-  sql.Raw(" AND fence=").Int(change.fence_before.value);
-  return {.sql = sql.text(), .rows = 1};
+  if (same) {
+    sql.Raw(values.front());
+    return;
+  }
+  sql.Raw("CASE event_id");
+  for (size_t i = 0; i < changes.size(); ++i) {
+    sql.Raw(" WHEN ").Bytes(changes[i]->key.event_id).Raw(" THEN ").Raw(values[i]);
+  }
+  sql.Raw(" END");
+}
+
+// How many of the rows, from the first on, one UPDATE may change: the event ids tell them apart,
+// and each row is looked for from the start of every CASE.
+size_t RowsOfUpdate(absl::Span<const Column> written, absl::Span<const RowChange* const> changes,
+                    size_t limit) {
+  constexpr size_t kWidestValues = 4096;
+  absl::flat_hash_set<absl::string_view> ids;
+  size_t bytes = 0;
+  size_t count = 0;
+  for (; count < std::min(changes.size(), kRowsPerUpdate); ++count) {
+    const std::string& id = changes[count]->key.event_id;
+    bytes += kWidestValues + (written.size() + 4) * (2 * id.size() + 32);
+    if (count > 0 && bytes > limit) break;
+    if (!ids.insert(id).second) break;
+  }
+  return count;
+}
+
+RowStatement UpdateRows(absl::Span<const Column> written,
+                        absl::Span<const RowChange* const> changes) {
+  SqlBuilder sql("UPDATE operation FORCE INDEX (PRIMARY) SET ");
+  for (size_t i = 0; i < written.size(); ++i) {
+    sql.Raw(i == 0 ? "" : ",").Raw(written[i].name).Raw("=");
+    AppendValue(sql, written[i], changes);
+  }
+  sql.Raw(" WHERE (");
+  KeyCondition condition(sql);
+  for (const RowChange* change : changes) condition.Add(change->key);
+  condition.Close();
+  sql.Raw(")");
+  for (const Column& guard : kGuardColumns) {
+    sql.Raw(" AND ").Raw(guard.name).Raw("=");
+    AppendValue(sql, guard, changes);
+  }
+  return {.sql = sql.text(), .rows = changes.size()};
 }
 
 // Key and guard of one change as a row of the derived table `v`.
@@ -407,22 +460,13 @@ std::vector<RowStatement> UpdateOperations(ChangedColumns columns,
                                            absl::Span<const RowChange* const> changes,
                                            size_t limit) {
   const absl::Span<const Column> written = ColumnsOf(columns);
-  if (changes.size() == 1) return {UpdateOne(written, *changes[0])};
-  std::string tail = absl::StrCat(kGuardJoin, " SET ");
-  for (size_t i = 0; i < written.size(); ++i) {
-    absl::StrAppend(&tail, i == 0 ? "o." : ",o.", written[i].name, "=v.c", i);
+  std::vector<RowStatement> statements;
+  while (!changes.empty()) {
+    const size_t rows = RowsOfUpdate(written, changes, limit);
+    statements.push_back(UpdateRows(written, changes.first(rows)));
+    changes.remove_prefix(rows);
   }
-  absl::StrAppend(&tail, kGuardCondition);
-  return SplitRows<const RowChange*>(
-      changes, limit, "UPDATE (", " UNION ALL ", tail,
-      [&](SqlBuilder& sql, const RowChange* const& change, bool first) {
-        AppendGuardRow(sql, *change, first);
-        for (size_t i = 0; i < written.size(); ++i) {
-          sql.Raw(",");
-          written[i].append(sql, *change);
-          if (first) sql.Raw(" AS c").Int(static_cast<int64_t>(i));
-        }
-      });
+  return statements;
 }
 
 std::vector<RowStatement> DeleteOperations(absl::Span<const RowChange* const> changes,

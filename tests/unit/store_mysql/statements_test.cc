@@ -7,12 +7,17 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "store/mysql/sql_builder.h"
 
 namespace once::store::mysql {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -104,25 +109,80 @@ TEST(Statements, KeysAreGroupedByHandlerInShortLists) {
   EXPECT_THAT(statements[0].sql, HasSubstr("FORCE INDEX (PRIMARY)"));
 }
 
+std::vector<RowChange> Changes(int count) {
+  std::vector<RowChange> changes(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    RowChange& change = changes[static_cast<size_t>(i)];
+    change.key = Key(1, absl::StrCat("e", 100 + i));
+    change.attempt_before.bytes[0] = static_cast<uint8_t>(i + 1);
+    change.fence_before.value = 1000 + i;
+    change.after.claim.lease_expires.micros = 7;
+  }
+  return changes;
+}
+
+std::vector<const RowChange*> PointersTo(const std::vector<RowChange>& changes) {
+  std::vector<const RowChange*> pointers;
+  for (const RowChange& change : changes) pointers.push_back(&change);
+  return pointers;
+}
+
 TEST(Statements, ChangesCarryTheirGuardInEveryForm) {
-  std::vector<RowChange> changes(3);
-  std::vector<const RowChange*> one = {&changes[0]};
-  std::vector<const RowChange*> many = {&changes[0], &changes[1], &changes[2]};
+  const std::vector<RowChange> changes = Changes(3);
+  const std::vector<const RowChange*> many = PointersTo(changes);
+  const std::vector<const RowChange*> one = {many[0]};
   for (const auto columns : {ChangedColumns::kClaim, ChangedColumns::kLease}) {
     EXPECT_THAT(UpdateOperations(columns, one, 1 << 20)[0].sql,
-                HasSubstr(" AND state=1 AND attempt_id=x'"));
+                AllOf(HasSubstr("AND state=1 AND attempt_id=x'01"), HasSubstr(" AND fence=1000")));
     EXPECT_THAT(UpdateOperations(columns, many, 1 << 20)[0].sql,
-                HasSubstr("WHERE o.state=v.s AND o.attempt_id=v.a AND o.fence=v.f"));
+                AllOf(HasSubstr("AND state=1 AND attempt_id=CASE event_id WHEN"),
+                      HasSubstr(" AND fence=CASE event_id WHEN x'65313030' THEN 1000 WHEN")));
   }
   EXPECT_THAT(DeleteOperations(one, 1 << 20)[0].sql, HasSubstr("o.fence=v.f"));
 }
 
+TEST(Statements, AChangeThatAllRowsShareIsWrittenOnce) {
+  const std::vector<RowChange> changes = Changes(3);
+  EXPECT_THAT(UpdateOperations(ChangedColumns::kLease, PointersTo(changes), 1 << 20)[0].sql,
+              HasSubstr("SET state=1,lease_expires_us=7 WHERE"));
+}
+
+TEST(Statements, AnEventIdIsInAnUpdateOnlyOnce) {
+  std::vector<RowChange> changes = Changes(4);
+  changes[2].key = Key(2, changes[0].key.event_id);
+  changes[3].key = Key(2, changes[1].key.event_id);
+  const auto updates = UpdateOperations(ChangedColumns::kLease, PointersTo(changes), 1 << 20);
+  ASSERT_THAT(updates, SizeIs(2));
+  EXPECT_EQ(updates[0].rows, 2u);
+  EXPECT_THAT(updates[0].sql, Not(HasSubstr("handler_id=2")));
+  EXPECT_EQ(updates[1].rows, 2u);
+  EXPECT_THAT(updates[1].sql, Not(HasSubstr("handler_id=1")));
+}
+
+TEST(Statements, UpdatesAreSplitByRowsAndByBytes) {
+  const std::vector<RowChange> changes = Changes(65);
+  const auto rows = [&](size_t limit) {
+    std::vector<size_t> counts;
+    for (const auto& update :
+         UpdateOperations(ChangedColumns::kClaim, PointersTo(changes), limit)) {
+      if (update.rows > 1) {
+        EXPECT_LE(update.sql.size(), limit);
+      }
+      counts.push_back(update.rows);
+    }
+    return counts;
+  };
+  EXPECT_THAT(rows(1 << 20), ElementsAre(64, 1));
+  EXPECT_THAT(rows(20'000), AllOf(SizeIs(Gt(2u)), Contains(Gt(1u))));
+  EXPECT_THAT(rows(100), AllOf(SizeIs(65), Each(1u)));
+}
+
 TEST(Statements, SmallResultsStayInTheRowLargeOnesDoNot) {
-  std::vector<RowChange> changes(2);
+  std::vector<RowChange> changes = Changes(2);
   for (RowChange& change : changes) change.after.receipt.emplace();
   changes[0].after.receipt->result = std::string(512, 'a');
   changes[1].after.receipt->result = std::string(513, 'b');
-  const std::vector<const RowChange*> all = {&changes[0], &changes[1]};
+  const std::vector<const RowChange*> all = PointersTo(changes);
   const auto updates = UpdateOperations(ChangedColumns::kCompletion, all, 1 << 20);
   EXPECT_THAT(updates[0].sql, HasSubstr("616161"));
   EXPECT_THAT(updates[0].sql, Not(HasSubstr("626262")));
