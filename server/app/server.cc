@@ -50,7 +50,7 @@ absl::Status Server::Start(const ShutdownSignals& signals) {
 
   pipeline::Options options = settings_.pipeline;
   options.committers = std::min(options.committers, store_->max_write_sessions());
-  options.sessions_per_committer = kSessionsPerCommitter;  // the store may allow less
+  options.sessions_per_committer = pipeline::kSessionsPerCommitter;  // the store may allow less
   pipeline_ = pipeline::StartPipeline(options, store_.get(), &clock_, &metrics_);
   authenticator_ = ObserveAuthenticator(
       auth::StartAuthenticator(settings_.auth, store_.get(), &clock_), &metrics_);

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "app/files.h"
 #include "app/values.h"
+#include "pipeline/pipeline.h"
 #include "store/mysql/mysql_store.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -37,7 +38,7 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenMysql(const StoreSettings& set
   options->read_timeout = settings.io_timeout;
   options->write_timeout = settings.io_timeout;
   options->lock_wait_timeout = settings.lock_wait_timeout;
-  options->max_write_sessions = committers * kSessionsPerCommitter;
+  options->max_write_sessions = committers * pipeline::kSessionsPerCommitter;
   options->clock = clock;
   return store::OpenMysqlStore(*std::move(options));
 }

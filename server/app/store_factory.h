@@ -14,10 +14,6 @@
 
 namespace once::app {
 
-// While one connection commits, another works on the next transaction; a third where transactions
-// are full.
-inline constexpr int kSessionsPerCommitter = 3;
-
 // Reads the password file. MySQL: opens no connection; SQLite: takes the file. `committers`: write
 // sessions that will be asked for. `clock` must outlive the store. Blocks on files.
 absl::StatusOr<std::unique_ptr<store::Store>> OpenStore(const StoreSettings& settings,

@@ -30,6 +30,10 @@ namespace once::pipeline {
 
 enum class AttemptLogMode : uint8_t { kDurable, kBuffered };
 
+// What a server gives each committer: while one connection commits, another works on the next
+// transaction; a third where transactions are full.
+inline constexpr int kSessionsPerCommitter = 3;
+
 struct Options {
   // Committers = shards of the key space. Bounded by Store::max_write_sessions().
   int committers = 1;

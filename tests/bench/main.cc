@@ -27,7 +27,7 @@ struct Options {
   double seconds = 5;
   double warm_up_seconds = 0.5;
   int batch = 64;
-  int committers = 2;
+  int committers = 1;
   uint64_t run = 0;
   uint64_t known_run = 0;
   uint64_t known = 0;

@@ -77,9 +77,11 @@ class PipelineContender final : public Contender {
     std::getline(in, password);
     options.password = base::Secret(password);
     options.database = target.database;
+    options.max_write_sessions = committers * pipeline::kSessionsPerCommitter;
     store_ = store::OpenMysqlStore(options);
     pipeline::Options pipeline_options;
     pipeline_options.committers = committers;
+    pipeline_options.sessions_per_committer = pipeline::kSessionsPerCommitter;
     pipeline_ = pipeline::StartPipeline(pipeline_options, store_.get(), &clock_, nullptr);
   }
   bool blocking() const override { return false; }
