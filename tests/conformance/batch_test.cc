@@ -117,7 +117,7 @@ TEST_P(BatchTest, OneEventOfSeveralHandlersAndTenantsKeepsItsResultsApart) {
   }
   ExpectAll<core::Completed, core::CompleteOutcome>(Run(completes), keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    EXPECT_EQ(Row(keys[i])->receipt->result, absl::StrCat("result ", i));
+    EXPECT_EQ(ReceiptOf(keys[i]).result, absl::StrCat("result ", i));
     EXPECT_EQ(Row(keys[i])->claim.attempt, claims[i].attempt);
   }
 }

@@ -15,6 +15,7 @@
 
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
+#include "store/mysql/prepared_statements.h"
 #include "store/mysql/tls_offer.h"
 
 namespace once::store::mysql {
@@ -151,6 +152,7 @@ Connection::Connection(HostPort host, std::unique_ptr<sql::Connection> native)
     : host_(std::move(host)),
       host_name_(ToString(host_)),
       native_(std::move(native)),
+      prepared_(std::make_unique<PreparedStatements>()),
       last_used_ns_(SteadyNanos()) {}
 
 Connection::~Connection() { Close(); }
@@ -159,6 +161,7 @@ void Connection::Close() {
   usable_ = false;
   // Destructors of the connector may send and throw.
   try {
+    prepared_->Clear();
     statement_.reset();
     native_.reset();
   } catch (...) {  // NOLINT(bugprone-empty-catch): the connection is closed either way
@@ -179,6 +182,7 @@ absl::Status Connection::Guarded(Phase phase, absl::FunctionRef<void()> call) {
     return absl::OkStatus();
   } catch (const sql::SQLException& e) {
     const NativeError error = ErrorOf(e);
+    if (error.code == kMaxPreparedStatementsReached) prepares_ = false;
     usable_ = ConnectionSurvives(error, phase);
     last_used_ns_ = SteadyNanos();
     return StatusOf(error, phase, host_name_);
@@ -189,9 +193,15 @@ absl::Status Connection::Guarded(Phase phase, absl::FunctionRef<void()> call) {
   }
 }
 
-absl::StatusOr<uint64_t> Connection::Execute(const std::string& sql) {
+absl::StatusOr<uint64_t> Connection::Execute(const std::string& sql,
+                                             absl::Span<const BoundValue> values) {
   uint64_t affected = 0;
   const absl::Status status = Guarded(Phase::kStatement, [&] {
+    if (!values.empty()) {
+      // It has no getUpdateCount().
+      affected = static_cast<uint64_t>(prepared_->Bind(*native_, sql, values).executeUpdate());
+      return;
+    }
     if (statement_->execute(sql)) {
       throw sql::SQLException("a statement returned rows that nobody asked for", "HY000", 2014);
     }
@@ -205,9 +215,12 @@ absl::StatusOr<uint64_t> Connection::Execute(const std::string& sql) {
   return affected;
 }
 
-absl::Status Connection::Query(const std::string& sql, absl::FunctionRef<void(RowReader&)> on_row) {
+absl::Status Connection::Query(const std::string& sql, absl::FunctionRef<void(RowReader&)> on_row,
+                               absl::Span<const BoundValue> values) {
   return Guarded(Phase::kStatement, [&] {
-    std::unique_ptr<sql::ResultSet> result(statement_->executeQuery(sql));
+    const std::unique_ptr<sql::ResultSet> result(
+        values.empty() ? statement_->executeQuery(sql)
+                       : prepared_->Bind(*native_, sql, values).executeQuery());
     while (result->next()) {
       RowReader row(*result);
       on_row(row);

@@ -18,8 +18,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "store/mysql/errors.h"
 #include "store/mysql/mysql_store.h"
+#include "store/mysql/sql_builder.h"
 
 namespace sql {
 class Connection;
@@ -28,6 +30,8 @@ class Statement;
 }  // namespace sql
 
 namespace once::store::mysql {
+
+class PreparedStatements;
 
 // Reads the columns of one row from left to right.
 class RowReader {
@@ -62,10 +66,16 @@ class Connection {
 
   // Runs one statement that returns no rows. Affected rows: for UPDATE those that matched, changed
   // or not; for INSERT … ON DUPLICATE KEY UPDATE 1 for a new row and 2 for a changed one.
-  absl::StatusOr<uint64_t> Execute(const std::string& sql);
+  // With `values` it is prepared, once for each text, and they are bound to its "?".
+  absl::StatusOr<uint64_t> Execute(const std::string& sql,
+                                   absl::Span<const BoundValue> values = {});
 
-  // Runs one statement that returns rows, and gives each to `on_row`.
-  absl::Status Query(const std::string& sql, absl::FunctionRef<void(RowReader&)> on_row);
+  // Runs one statement that returns rows, and gives each to `on_row`. `values` as above.
+  absl::Status Query(const std::string& sql, absl::FunctionRef<void(RowReader&)> on_row,
+                     absl::Span<const BoundValue> values = {});
+
+  // False once the server has refused to prepare one statement more: values belong into the text.
+  bool prepares() const { return prepares_; }
 
   // COMMIT as a statement: the connector's commit() drops errors.
   absl::Status Commit();
@@ -88,6 +98,8 @@ class Connection {
   const std::string host_name_;
   std::unique_ptr<sql::Connection> native_;
   std::unique_ptr<sql::Statement> statement_;
+  std::unique_ptr<PreparedStatements> prepared_;
+  bool prepares_ = true;
   bool usable_ = true;
   int64_t last_used_ns_ = 0;
 };

@@ -22,6 +22,8 @@ ErrorKind KindOfServerError(const NativeError& error) {
     case 1205:  // ER_LOCK_WAIT_TIMEOUT
     case 1213:  // ER_LOCK_DEADLOCK; certification failure on Galera
     case 1317:  // ER_QUERY_INTERRUPTED: KILL QUERY
+    case kMaxPreparedStatementsReached:
+    case 1615:  // ER_NEED_REPREPARE
     case 1637:  // ER_TOO_MANY_CONCURRENT_TRXS
     case 1969:  // ER_STATEMENT_TIMEOUT (MariaDB)
     case 3024:  // ER_QUERY_TIMEOUT (MySQL)
@@ -52,6 +54,7 @@ ErrorKind KindOfServerError(const NativeError& error) {
     case 1160:  // ER_NET_ERROR_ON_WRITE
     case 1161:  // ER_NET_WRITE_INTERRUPTED
     case 1184:  // ER_NEW_ABORTING_CONNECTION
+    case 1243:  // ER_UNKNOWN_STMT_HANDLER: behind a proxy, another session
     case 1203:  // ER_TOO_MANY_USER_CONNECTIONS
     case 1226:  // ER_USER_LIMIT_REACHED
     case 1927:  // ER_CONNECTION_KILLED (MariaDB)

@@ -31,6 +31,9 @@ struct NativeError {
   std::string text;
 };
 
+// ER_MAX_PREPARED_STMT_COUNT_REACHED
+inline constexpr int kMaxPreparedStatementsReached = 1461;
+
 ErrorKind KindOf(const NativeError& error);
 
 // Whether the connection may be used for another statement (the next one being ROLLBACK).

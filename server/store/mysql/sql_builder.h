@@ -1,5 +1,5 @@
-// Builds the text of one statement. Every value is a number or a hexadecimal literal, so there is
-// nothing to escape and no value can become SQL.
+// Builds one statement. Every value is a number or a hexadecimal literal, so there is nothing to
+// escape and no value can become SQL; or it is left to be bound to a prepared statement.
 #ifndef ONCE_STORE_MYSQL_SQL_BUILDER_H_
 #define ONCE_STORE_MYSQL_SQL_BUILDER_H_
 
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -19,20 +19,33 @@ namespace once::store::mysql {
 inline constexpr absl::string_view kNowMicros =
     "TIMESTAMPDIFF(MICROSECOND,'1970-01-01 00:00:00',SYSDATE(6))";
 
+// A value that is bound. Points into the row that it was taken from.
+struct BoundValue {
+  enum class Kind : uint8_t { kNull, kInt, kBytes };
+  Kind kind = Kind::kNull;
+  int64_t number = 0;
+  absl::string_view bytes{};
+};
+
 class SqlBuilder {
  public:
-  SqlBuilder() = default;
-  explicit SqlBuilder(absl::string_view start) : text_(start) {}
+  // With `bound`, values go there and the text has a "?" for each.
+  explicit SqlBuilder(absl::string_view start = {}, std::vector<BoundValue>* bound = nullptr)
+      : text_(start), bound_(bound) {}
 
   SqlBuilder& Raw(absl::string_view sql) {
     text_.append(sql.data(), sql.size());
     return *this;
   }
   SqlBuilder& Int(int64_t value) {
+    if (bound_ != nullptr) return Bind({.kind = BoundValue::Kind::kInt, .number = value});
     absl::StrAppend(&text_, value);
     return *this;
   }
+  SqlBuilder& Null() { return bound_ != nullptr ? Bind({}) : Raw("NULL"); }
+  // `bytes` must outlive the statement where values are bound.
   SqlBuilder& Bytes(absl::string_view bytes) {
+    if (bound_ != nullptr) return Bind({.kind = BoundValue::Kind::kBytes, .bytes = bytes});
     static constexpr char kDigits[] = "0123456789abcdef";
     const size_t start = text_.size();
     text_.resize(start + 2 * bytes.size() + 3);
@@ -52,14 +65,20 @@ class SqlBuilder {
     return Bytes(absl::string_view(reinterpret_cast<const char*>(bytes.data()), n));
   }
   SqlBuilder& BytesOrNull(absl::string_view bytes) {
-    return bytes.empty() ? Raw("NULL") : Bytes(bytes);
+    return bytes.empty() ? Null() : Bytes(bytes);
   }
 
   size_t size() const { return text_.size(); }
   const std::string& text() const { return text_; }
 
  private:
+  SqlBuilder& Bind(BoundValue value) {
+    bound_->push_back(value);
+    return Raw("?");
+  }
+
   std::string text_;
+  std::vector<BoundValue>* bound_;
 };
 
 }  // namespace once::store::mysql

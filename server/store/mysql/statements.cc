@@ -23,6 +23,8 @@ constexpr size_t kKeysPerSelect = 1000;
 constexpr size_t kKeysPerList = 200;
 // A CASE is searched from its start for every row.
 constexpr size_t kRowsPerUpdate = 64;
+constexpr size_t kFewestBoundRows = 8;
+constexpr size_t kMostBoundRows = 64;
 
 constexpr absl::string_view kMomentColumns =
     "TIMESTAMPDIFF(MICROSECOND,'1970-01-01 00:00:00',SYSDATE(6)),@@global.read_only";
@@ -42,26 +44,43 @@ void AppendKey(SqlBuilder& sql, const OperationKey& key) {
 
 void AppendState(SqlBuilder& sql, RowState state) { sql.Int(static_cast<int>(state)); }
 
+size_t BytesOf(absl::Span<const BoundValue> values) {
+  size_t bytes = 0;
+  for (const BoundValue& value : values) {
+    bytes += sizeof value.number + value.bytes.size();
+  }
+  return bytes;
+}
+
 // Puts rows between a head and a tail, starting a new statement where the limit would be exceeded.
+// Bound statements have a shape for each number of rows, so that number is bounded.
 template <typename Row>
 std::vector<RowStatement> SplitRows(
-    absl::Span<const Row> rows, size_t limit, absl::string_view head, absl::string_view separator,
-    absl::string_view tail, absl::FunctionRef<void(SqlBuilder&, const Row&, bool first)> append) {
+    absl::Span<const Row> rows, Values form, size_t limit, absl::string_view head,
+    absl::string_view separator, absl::string_view tail,
+    absl::FunctionRef<void(SqlBuilder&, const Row&, bool first)> append) {
   std::vector<RowStatement> statements;
   for (size_t i = 0; i < rows.size();) {
+    const bool bound = form == Values::kBound && rows.size() - i >= kFewestBoundRows;
+    const size_t most = bound ? kMostBoundRows : rows.size();
+    RowStatement& statement = statements.emplace_back();
+    std::vector<BoundValue>& values = statement.values;
     SqlBuilder sql(head);
-    size_t count = 0;
-    for (; i < rows.size(); ++i, ++count) {
-      SqlBuilder row;
-      append(row, rows[i], count == 0);
-      if (count > 0) {
-        if (sql.size() + separator.size() + row.size() + tail.size() > limit) break;
-        sql.Raw(separator);
+    size_t bytes = head.size() + tail.size();
+    for (; i < rows.size() && statement.rows < most; ++i, ++statement.rows) {
+      const size_t first_value = values.size();
+      SqlBuilder row({}, bound ? &values : nullptr);
+      append(row, rows[i], statement.rows == 0);
+      bytes += separator.size() + row.size() + BytesOf(absl::MakeSpan(values).subspan(first_value));
+      if (statement.rows > 0 && bytes > limit) {
+        values.resize(first_value);
+        break;
       }
+      if (statement.rows > 0) sql.Raw(separator);
       sql.Raw(row.text());
     }
     sql.Raw(tail);
-    statements.push_back({.sql = sql.text(), .rows = count});
+    statement.sql = sql.text();
   }
   return statements;
 }
@@ -405,15 +424,17 @@ std::optional<core::Receipt> ReadReceipt(RowReader& reader) {
 
 }  // namespace
 
+size_t RowStatement::bytes() const { return sql.size() + BytesOf(values); }
+
 std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, bool returning,
-                                           size_t limit) {
+                                           Values values, size_t limit) {
   const std::string tail = absl::StrCat(
       " ON DUPLICATE KEY UPDATE deliveries=deliveries+VALUES(deliveries)",
       returning ? absl::StrCat(" RETURNING ", kMomentColumns, ",", kOperationColumns) : "");
   // A column that was given before may be used in the values after it: one look at the clock gives
   // all times of a row.
   return SplitRows<NewOperation>(
-      rows, limit,
+      rows, values, limit,
       "INSERT INTO operation(tenant_id,handler_id,event_id,digest_scheme,digest,state,attempt_id,"
       "fence,claimed_us,first_seen_us,lease_expires_us,claims,deliveries,consumer,handler_version,"
       "unknown_attempts) VALUES ",
@@ -471,7 +492,7 @@ std::vector<RowStatement> UpdateOperations(ChangedColumns columns,
 
 std::vector<RowStatement> DeleteOperations(absl::Span<const RowChange* const> changes,
                                            size_t limit) {
-  return SplitRows<const RowChange*>(changes, limit, "DELETE o FROM (", " UNION ALL ",
+  return SplitRows<const RowChange*>(changes, Values::kInText, limit, "DELETE o FROM (", " UNION ALL ",
                                      absl::StrCat(kGuardJoin, kGuardCondition),
                                      [](SqlBuilder& sql, const RowChange* const& change,
                                         bool first) { AppendGuardRow(sql, *change, first); });
@@ -485,7 +506,7 @@ std::vector<RowStatement> InsertBodies(absl::Span<const RowChange* const> comple
     if (receipt.result.has_value() && !IsInline(receipt)) large.push_back(change);
   }
   return SplitRows<const RowChange*>(
-      large, limit, "INSERT INTO receipt_body(tenant_id,handler_id,event_id,body) VALUES ", ",",
+      large, Values::kInText, limit, "INSERT INTO receipt_body(tenant_id,handler_id,event_id,body) VALUES ", ",",
       " ON DUPLICATE KEY UPDATE body=VALUES(body)",
       [](SqlBuilder& sql, const RowChange* const& change, bool) {
         sql.Raw("(");
@@ -501,7 +522,7 @@ std::vector<RowStatement> SelectBodies(absl::Span<const OperationKey* const> key
 }
 
 std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries, bool repeated,
-                                         size_t limit) {
+                                         Values values, size_t limit) {
   std::string head = "INSERT INTO attempt(";
   for (const AttemptColumn& column : kAttemptColumns) absl::StrAppend(&head, column.name, ",");
   std::vector<const OptionalAttemptColumn*> used;
@@ -513,7 +534,7 @@ std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries,
   head.back() = ')';
   head += " VALUES ";
   return SplitRows<AttemptEntry>(
-      entries, limit, head, ",",
+      entries, values, limit, head, ",",
       repeated ? " ON DUPLICATE KEY UPDATE entry_id=attempt.entry_id" : "",
       [&used](SqlBuilder& sql, const AttemptEntry& entry, bool) {
         absl::string_view separator = "(";
@@ -524,7 +545,7 @@ std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries,
         }
         for (const OptionalAttemptColumn* column : used) {
           sql.Raw(",");
-          column->present(entry) ? column->append(sql, entry) : (void)sql.Raw("NULL");
+          column->present(entry) ? column->append(sql, entry) : (void)sql.Null();
         }
         sql.Raw(")");
       });

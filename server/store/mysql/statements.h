@@ -20,19 +20,29 @@
 #include "core/operation.h"
 #include "core/types.h"
 #include "store/mysql/connection.h"
+#include "store/mysql/sql_builder.h"
 #include "store/store.h"
 
 namespace once::store::mysql {
 
 struct RowStatement {
   std::string sql;
+  // For the "?" of `sql`, where values are bound. They point into the rows that were given.
+  std::vector<BoundValue> values{};
   size_t rows = 0;
+
+  // What it takes on the wire, nearly.
+  size_t bytes() const;
 };
+
+// Whether the values of an INSERT are part of its text, or bound to a prepared statement where it
+// has more than a few rows: MariaDB then needs a third less time for it.
+enum class Values : uint8_t { kInText, kBound };
 
 // Inserts rows or counts the deliveries of those that exist, locking both. `returning` (MariaDB
 // only): gives the rows back as SelectOperations would.
 std::vector<RowStatement> InsertOperations(absl::Span<const NewOperation> rows, bool returning,
-                                           size_t limit);
+                                           Values values, size_t limit);
 
 // Reads rows with the database's clock; see ReadOperation.
 std::vector<RowStatement> SelectOperations(absl::Span<const core::OperationKey* const> keys,
@@ -76,7 +86,7 @@ std::vector<RowStatement> SelectBodies(absl::Span<const core::OperationKey* cons
 
 // `repeated`: entries that exist are left as they are.
 std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries, bool repeated,
-                                         size_t limit);
+                                         Values values, size_t limit);
 
 // For reads that found no row.
 std::string SelectNow();

@@ -61,13 +61,18 @@ absl::StatusOr<RowSet> MysqlWriteSession::TouchAndRead(absl::Span<const NewOpera
   return rows;
 }
 
+Values MysqlWriteSession::Form() const {
+  return session_.version.mariadb && session_.connection->prepares() ? Values::kBound
+                                                                     : Values::kInText;
+}
+
 absl::Status MysqlWriteSession::Touch(absl::Span<const NewOperation> inserts, RowSet& rows) {
   if (!session_.version.mariadb) {
-    return RunAll(InsertOperations(inserts, /*returning=*/false, session_.statement_bytes))
+    return RunAll(InsertOperations(inserts, /*returning=*/false, Form(), session_.statement_bytes))
         .status();
   }
   for (const RowStatement& statement :
-       InsertOperations(inserts, /*returning=*/true, session_.statement_bytes)) {
+       InsertOperations(inserts, /*returning=*/true, Form(), session_.statement_bytes)) {
     if (absl::Status status = CheckFits(statement); !status.ok()) return status;
     if (absl::Status status = ReadInto(statement, inserts, {}, rows); !status.ok()) return status;
   }
@@ -99,7 +104,7 @@ absl::Status MysqlWriteSession::ReadRows(absl::Span<const NewOperation> inserts,
 absl::Status MysqlWriteSession::ReadInto(const RowStatement& statement,
                                          absl::Span<const NewOperation> inserts,
                                          absl::Span<const OperationKey> others, RowSet& rows) {
-  return session_.connection->Query(statement.sql, [&](RowReader& reader) {
+  const auto on_row = [&](RowReader& reader) {
     SelectedOperation selected = ReadOperation(reader);
     rows.now = std::max(rows.now, selected.moment.now);
     const size_t insert = IndexOf(inserts, selected.key, KeyOfInsert);
@@ -109,7 +114,8 @@ absl::Status MysqlWriteSession::ReadInto(const RowStatement& statement,
     }
     const size_t other = IndexOf(others, selected.key, KeyItself);
     if (other < others.size()) rows.others[other] = std::move(selected.row);
-  });
+  };
+  return session_.connection->Query(statement.sql, on_row, statement.values);
 }
 
 absl::Status MysqlWriteSession::RestampFreshRows(absl::Span<const NewOperation> inserts,
@@ -145,7 +151,7 @@ absl::Status MysqlWriteSession::RestampFreshRows(absl::Span<const NewOperation> 
 absl::Status MysqlWriteSession::Write(const WriteSet& writes) {
   if (absl::Status status = WriteChanges(writes.changes); !status.ok()) return status;
   const absl::StatusOr<uint64_t> logged =
-      RunAll(InsertAttempts(writes.attempts, writes.repeated, session_.statement_bytes));
+      RunAll(InsertAttempts(writes.attempts, writes.repeated, Form(), session_.statement_bytes));
   return Unexpected(logged.status());
 }
 
@@ -187,9 +193,9 @@ absl::Status MysqlWriteSession::WriteChanges(const std::vector<RowChange>& chang
 }
 
 absl::Status MysqlWriteSession::CheckFits(const RowStatement& statement) const {
-  if (statement.sql.size() <= session_.max_packet_bytes) return absl::OkStatus();
+  if (statement.bytes() <= session_.max_packet_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "a row needs a statement of ", statement.sql.size(),
+      "a row needs a statement of ", statement.bytes(),
       " bytes; the database's max_allowed_packet is ", session_.settings.max_allowed_packet));
 }
 
@@ -197,7 +203,7 @@ absl::StatusOr<uint64_t> MysqlWriteSession::RunAll(const std::vector<RowStatemen
   uint64_t affected = 0;
   for (const RowStatement& statement : statements) {
     if (absl::Status status = CheckFits(statement); !status.ok()) return status;
-    absl::StatusOr<uint64_t> rows = session_.connection->Execute(statement.sql);
+    absl::StatusOr<uint64_t> rows = session_.connection->Execute(statement.sql, statement.values);
     if (!rows.ok()) return rows.status();
     affected += *rows;
   }

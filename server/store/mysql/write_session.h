@@ -28,6 +28,8 @@ class MysqlWriteSession final : public WriteSession {
   bool usable() const override;
 
  private:
+  // MySQL gains nothing by prepared statements.
+  Values Form() const;
   // A statement that does not fit into a packet would cost the connection.
   absl::Status CheckFits(const RowStatement& statement) const;
   // Runs all statements; the sum of their affected rows.

@@ -111,6 +111,45 @@ TEST_F(SessionTest, LargeBatchesAreSentInPacketsThatFit) {
   EXPECT_EQ(database_.Must("SELECT SUM(LENGTH(body)) FROM receipt_body"), "2400000");
 }
 
+TEST_F(SessionTest, AServerThatPreparesNoMoreStatementsGetsTheirText) {
+  auto session = Write();
+  ASSERT_NE(session, nullptr);
+  const GlobalVariable none(database_, "max_prepared_stmt_count", "0");
+  std::vector<store::Command> begins;
+  for (int i = 0; i < 20; ++i) begins.push_back(BeginOf(absl::StrCat("e", i)));
+  if (Engine() == DatabaseEngine::kMariadb) {
+    EXPECT_EQ(store::RunBatch(*session, begins, false).status().code(),
+              absl::StatusCode::kAborted);
+    EXPECT_TRUE(session->usable());
+  }
+  auto granted = store::RunBatch(*session, begins, false);
+  EXPECT_TRUE(granted.ok()) << granted.status();
+  EXPECT_EQ(Count("operation"), 20);
+  EXPECT_EQ(Count("attempt"), 20);
+}
+
+// Each number of rows is another statement.
+TEST_F(SessionTest, TransactionsOfManySizesKeepABoundedNumberOfPreparedStatements) {
+  auto session = Write();
+  ASSERT_NE(session, nullptr);
+  int number = 0;
+  for (int size = 1; size <= 130; ++size) {
+    std::vector<store::Command> begins;
+    for (int i = 0; i < size; ++i) begins.push_back(BeginOf(absl::StrCat("e", number++)));
+    auto granted = store::RunBatch(*session, begins, false);
+    ASSERT_TRUE(granted.ok()) << size << " rows: " << granted.status();
+  }
+  EXPECT_EQ(Count("operation"), number);
+  EXPECT_EQ(Count("attempt"), number);
+  const int64_t prepared = std::stoll(database_.Must(
+      Engine() == DatabaseEngine::kMariadb
+          ? "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE "
+            "VARIABLE_NAME='Prepared_stmt_count'"
+          : "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE "
+            "VARIABLE_NAME='Prepared_stmt_count'"));
+  EXPECT_LE(prepared, 128);
+}
+
 TEST_F(SessionTest, AServerWhoseSysdateStandsStillIsRefused) {
   auto server = DatabaseServer::Start(Engine(), {.tls = false, .variables = {"sysdate-is-now=1"}});
   ASSERT_TRUE(server.ok()) << server.status();

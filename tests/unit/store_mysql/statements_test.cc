@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -60,7 +62,7 @@ std::vector<NewOperation> Inserts(int count) {
 
 TEST(Statements, AreSplitBelowTheLimitWithAllRowsOnce) {
   constexpr size_t kLimit = 4000;
-  const auto statements = InsertOperations(Inserts(20), /*returning=*/false, kLimit);
+  const auto statements = InsertOperations(Inserts(20), /*returning=*/false, Values::kInText, kLimit);
   EXPECT_GT(statements.size(), 1u);
   size_t rows = 0;
   for (const RowStatement& statement : statements) {
@@ -73,27 +75,79 @@ TEST(Statements, AreSplitBelowTheLimitWithAllRowsOnce) {
 }
 
 TEST(Statements, ARowAboveTheLimitGetsAStatementOfItsOwn) {
-  EXPECT_THAT(InsertOperations(Inserts(3), /*returning=*/true, 10), SizeIs(3));
+  EXPECT_THAT(InsertOperations(Inserts(3), /*returning=*/true, Values::kInText, 10), SizeIs(3));
 }
 
 TEST(Statements, NoRowsGiveNoStatement) {
-  EXPECT_THAT(InsertOperations({}, /*returning=*/true, 1000), SizeIs(0));
+  EXPECT_THAT(InsertOperations({}, /*returning=*/true, Values::kInText, 1000), SizeIs(0));
   EXPECT_THAT(UpdateOperations(ChangedColumns::kClaim, {}, 1000), SizeIs(0));
   EXPECT_THAT(DeleteOperations({}, 1000), SizeIs(0));
   EXPECT_THAT(SelectOperations({}, 1000), SizeIs(0));
-  EXPECT_THAT(InsertAttempts({}, false, 1000), SizeIs(0));
+  EXPECT_THAT(InsertAttempts({}, false, Values::kInText, 1000), SizeIs(0));
 }
 
 TEST(Statements, AttemptsNameOnlyTheColumnsThatSomeEntryHas) {
   std::vector<AttemptEntry> entries(2);
-  const std::string bare = InsertAttempts(entries, false, 1 << 20)[0].sql;
+  const std::string bare = InsertAttempts(entries, false, Values::kInText, 1 << 20)[0].sql;
   EXPECT_THAT(bare, Not(HasSubstr("NULL")));
   EXPECT_THAT(bare, Not(HasSubstr("consumer")));
   entries[1].consumer = "c";
-  const std::string one = InsertAttempts(entries, false, 1 << 20)[0].sql;
+  const std::string one = InsertAttempts(entries, false, Values::kInText, 1 << 20)[0].sql;
   EXPECT_THAT(one, HasSubstr(",consumer) VALUES ("));
   EXPECT_EQ(CountOf(one, ",NULL)"), 1u);
   EXPECT_EQ(CountOf(one, ",x'63')"), 1u);
+}
+
+TEST(Statements, BoundValuesAreThoseOfTheText) {
+  const auto rows = Inserts(8);
+  const auto text = InsertOperations(rows, /*returning=*/true, Values::kInText, 1 << 20);
+  const auto bound = InsertOperations(rows, /*returning=*/true, Values::kBound, 1 << 20);
+  ASSERT_THAT(text, SizeIs(1));
+  ASSERT_THAT(bound, SizeIs(1));
+  EXPECT_THAT(text[0].values, SizeIs(0));
+  std::string filled;
+  size_t used = 0;
+  for (const char c : bound[0].sql) {
+    if (c != '?') {
+      filled.push_back(c);
+      continue;
+    }
+    ASSERT_LT(used, bound[0].values.size());
+    const BoundValue& value = bound[0].values[used++];
+    SqlBuilder literal;
+    if (value.kind == BoundValue::Kind::kInt) literal.Int(value.number);
+    if (value.kind == BoundValue::Kind::kBytes) literal.Bytes(value.bytes);
+    if (value.kind == BoundValue::Kind::kNull) literal.Null();
+    filled += literal.text();
+  }
+  EXPECT_EQ(used, bound[0].values.size());
+  EXPECT_EQ(filled, text[0].sql);
+}
+
+TEST(Statements, FewRowsAreNotWorthPreparingAndManyAreSplit) {
+  const auto rows_of = [](int count, size_t limit) {
+    std::vector<std::pair<size_t, bool>> found;
+    for (const auto& s : InsertOperations(Inserts(count), false, Values::kBound, limit)) {
+      EXPECT_LE(s.bytes(), limit);
+      found.emplace_back(s.rows, !s.values.empty());
+    }
+    return found;
+  };
+  EXPECT_THAT(rows_of(7, 1 << 20), ElementsAre(std::pair(7u, false)));
+  EXPECT_THAT(rows_of(135, 1 << 20),
+              ElementsAre(std::pair(64u, true), std::pair(64u, true), std::pair(7u, false)));
+  EXPECT_THAT(rows_of(63, 10'000), AllOf(SizeIs(3), Each(std::pair(21u, true))));
+}
+
+TEST(Statements, AttemptsBindNullForWhatAnEntryDoesNotHave) {
+  std::vector<AttemptEntry> entries(8);
+  entries[3].note = "n";
+  const auto bound = InsertAttempts(entries, false, Values::kBound, 1 << 20);
+  ASSERT_THAT(bound, SizeIs(1));
+  EXPECT_THAT(bound[0].sql, Not(HasSubstr("NULL")));
+  EXPECT_EQ(std::count_if(bound[0].values.begin(), bound[0].values.end(),
+                          [](const BoundValue& v) { return v.kind == BoundValue::Kind::kNull; }),
+            7);
 }
 
 TEST(Statements, KeysAreGroupedByHandlerInShortLists) {
