@@ -102,10 +102,14 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
   if (!session.ok()) return session.status();
 
   const absl::Time start = shared().timing->Now();
+  absl::Time worked = start;
   const bool remembers = shared().receipts->enabled() || shared().claims->enabled();
   store::KnownOperations known;
   absl::StatusOr<std::vector<store::Answer>> answers =
-      RunCalls(**session, calls, remembers ? &known : nullptr, [this] { EndTurn(); });
+      RunCalls(**session, calls, remembers ? &known : nullptr, [this, &worked] {
+        worked = shared().timing->Now();
+        BeforeCommit();
+      });
   if (!answers.ok()) {
     if (absl::IsUnknown(answers.status())) {
       for (WriteCall& call : calls) call.maybe_committed = true;
@@ -114,7 +118,9 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
     session_.DropAfter(answers.status());
     return answers.status();
   }
-  shared().observer->OnBatch(calls.size(), shared().timing->Now() - start);
+  const absl::Time committed = shared().timing->Now();
+  Committed(worked - start, committed - worked);
+  shared().observer->OnBatch(calls.size(), committed - start);
   for (auto& [index, operation] : known) {
     RowCache* const cache =
         operation.row.state == core::RowState::kCompleted ? shared().receipts : shared().claims;

@@ -29,11 +29,27 @@ class Turn {
     given_.Signal();
   }
 
+  // How long a transaction worked until its COMMIT, and how long that took.
+  void Learn(absl::Duration work, absl::Duration commit) ABSL_LOCKS_EXCLUDED(mutex_) {
+    constexpr int kMemory = 8;  // transactions, about
+    absl::MutexLock lock(&mutex_);
+    work_ += (work - work_) / kMemory;
+    commit_ += (commit - commit_) / kMemory;
+  }
+  // Lately a COMMIT took more than half as long as the work before it. Measured: below that,
+  // transactions that overlap gain less than larger ones (docs/adr/0009).
+  bool commits_are_slow() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return 2 * commit_ > work_;
+  }
+
  private:
   Timing* const timing_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::CondVar given_;
   bool taken_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration work_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration commit_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace once::pipeline

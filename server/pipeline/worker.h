@@ -54,7 +54,7 @@ absl::StatusOr<core::HandlerId> InternHandler(const Shared& shared,
 
 // A queue that several workers may share. One at a time, whose turn it is, takes a batch and works
 // on it, so that as much as possible gathers for the next one. It gives the turn away early where
-// its batch was full, and when it has nothing left to do but to wait (see EndTurn). Thread-safe.
+// its batch was full, and where all that is left is a slow COMMIT (see BeforeCommit). Thread-safe.
 template <typename Call>
 struct Lane {
   Lane(typename KeyedQueue<Call>::Bounds bounds, Timing* timing)
@@ -125,18 +125,26 @@ class Worker {
 
   virtual void OnTaken() {}
 
-  // For Try, when all that is left for this batch is to wait: the next worker of the lane begins if
-  // there are calls for it. Otherwise the turn stays here, which spares a change of threads.
+  // For Try, when only the COMMIT is left. Where that takes long the next worker of the lane begins
+  // meanwhile; otherwise what gathers until the callers of this batch are answered, and their next
+  // calls with it, is worth more in one transaction.
+  void BeforeCommit() {
+    if (lane_->turn.commits_are_slow()) EndTurn();
+  }
+  void Committed(absl::Duration work, absl::Duration commit) { lane_->turn.Learn(work, commit); }
+
+  const Shared& shared() const { return shared_; }
+  size_t queued() const { return queue_.size(); }
+
+ private:
+  // The next worker of the lane begins, if there are calls for it. Otherwise the turn stays here,
+  // which spares a change of threads.
   void EndTurn() {
     if (!has_turn_ || !queue_.HasReady()) return;
     has_turn_ = false;
     lane_->turn.Give();
   }
 
-  const Shared& shared() const { return shared_; }
-  size_t queued() const { return queue_.size(); }
-
- private:
   static void Fail(Call& call, const absl::Status& status) { PendingOf(call)->Fail(status); }
 
   void Run() {

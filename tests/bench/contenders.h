@@ -52,9 +52,10 @@ struct OnceWork {
 std::unique_ptr<Contender> NewOnce(const OnceTarget& target, const OnceWork& work,
                                    const Events& events);
 
-// The server's pipeline in this process: its transactions without gRPC.
-std::unique_ptr<Contender> NewPipeline(const DatabaseTarget& target, const Events& events,
-                                       int committers);
+// The server's pipeline in this process: its transactions without gRPC. Cycles, or with
+// Mode::kBegin duplicates.
+std::unique_ptr<Contender> NewPipeline(const DatabaseTarget& target, const OnceWork& work,
+                                       const Events& events, int committers);
 
 // A server whose Begin and Complete answer an empty message at once; serves until SIGTERM.
 // Writes its port to `ports_file`.

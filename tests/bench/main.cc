@@ -1,7 +1,7 @@
 // once-bench CONTENDER [options]: one measurement, one JSON object on standard output.
 // tests/bench/run makes tables of them.
 //
-//   direct | pipeline      --host --port --user --password-file --database
+//   direct | pipeline | pipeline-duplicate      --host --port --user --password-file --database
 //   unary | batch | duplicate | conflict | lookup | mix | hold | wait | empty      --server
 //   --token-file [--ca] serve-empty            --ports-file
 #include <sys/resource.h>
@@ -40,7 +40,9 @@ OnceWork WorkOf(const Options& options) {
   OnceWork work{
       .known_run = options.known_run, .known = options.known, .wait_seconds = options.wait_seconds};
   if (options.contender == "batch") work.batch = options.batch;
-  if (options.contender == "duplicate" || options.contender == "conflict") work.mode = Mode::kBegin;
+  for (const char* begins : {"duplicate", "conflict", "pipeline-duplicate"}) {
+    if (options.contender == begins) work.mode = Mode::kBegin;
+  }
   if (options.contender == "lookup") work.mode = Mode::kLookup;
   if (options.contender == "mix") work.mode = Mode::kMix;
   if (options.contender == "hold") work.mode = Mode::kHold;
@@ -51,8 +53,8 @@ OnceWork WorkOf(const Options& options) {
 
 std::unique_ptr<Contender> Make(const Options& options, const Events& events) {
   if (options.contender == "direct") return NewDirect(options.database, events);
-  if (options.contender == "pipeline")
-    return NewPipeline(options.database, events, options.committers);
+  if (options.contender == "pipeline" || options.contender == "pipeline-duplicate")
+    return NewPipeline(options.database, WorkOf(options), events, options.committers);
   return NewOnce(options.once, WorkOf(options), events);
 }
 

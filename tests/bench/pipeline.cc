@@ -28,22 +28,28 @@ pipeline::CallInfo InfoFor(const std::string& id) {
 
 class PipelineCaller final : public Caller {
  public:
-  PipelineCaller(pipeline::Pipeline* pipeline, const Events& events)
-      : pipeline_(pipeline), events_(events) {}
+  PipelineCaller(pipeline::Pipeline* pipeline, const OnceWork& work, const Events& events)
+      : pipeline_(pipeline), work_(work), known_(work.known_run, IdOrder::kTime), events_(events) {}
 
   void Cycle(uint64_t number, CycleEnd* end) override {
-    const std::string id = events_.Id(number);
+    const bool duplicate = work_.mode == Mode::kBegin;
+    const std::string id = duplicate ? known_.Id(number % work_.known) : events_.Id(number);
     pipeline::BeginCall call;
     call.info = InfoFor(id);
     call.request.digest = *core::DigestContent(core::DigestScheme::kJsonJcsSha256, ContentFor(id));
     call.request.attempt = AttemptOf(NewAttemptId());
     call.request.lease = absl::Seconds(30);
     call.request.consumer = "bench";
-    pipeline_->Begin(std::move(call), [this, id, end](absl::StatusOr<core::BeginOutcome> outcome) {
-      const auto* granted = outcome.ok() ? std::get_if<core::Granted>(&*outcome) : nullptr;
-      if (granted == nullptr) return end->Ended(0);
-      Complete(id, granted->claim, end);
-    });
+    pipeline_->Begin(
+        std::move(call), [this, id, duplicate, end](absl::StatusOr<core::BeginOutcome> outcome) {
+          if (duplicate) {
+            return end->Ended(
+                outcome.ok() && std::holds_alternative<core::Completed>(*outcome) ? 1 : 0);
+          }
+          const auto* granted = outcome.ok() ? std::get_if<core::Granted>(&*outcome) : nullptr;
+          if (granted == nullptr) return end->Ended(0);
+          Complete(id, granted->claim, end);
+        });
   }
 
  private:
@@ -62,13 +68,16 @@ class PipelineCaller final : public Caller {
   }
 
   pipeline::Pipeline* const pipeline_;
+  const OnceWork& work_;
+  const Events known_;
   const Events& events_;
 };
 
 class PipelineContender final : public Contender {
  public:
-  PipelineContender(const DatabaseTarget& target, const Events& events, int committers)
-      : events_(events) {
+  PipelineContender(const DatabaseTarget& target, const OnceWork& work, const Events& events,
+                    int committers)
+      : work_(work), events_(events) {
     store::MysqlOptions options;
     options.hosts = {{target.host, static_cast<uint16_t>(target.port)}};
     options.user = target.user;
@@ -86,10 +95,11 @@ class PipelineContender final : public Contender {
   }
   bool blocking() const override { return false; }
   std::unique_ptr<Caller> NewCaller(int) override {
-    return std::make_unique<PipelineCaller>(pipeline_.get(), events_);
+    return std::make_unique<PipelineCaller>(pipeline_.get(), work_, events_);
   }
 
  private:
+  const OnceWork work_;
   const Events& events_;
   base::RealClock clock_;
   std::unique_ptr<store::Store> store_;
@@ -98,9 +108,9 @@ class PipelineContender final : public Contender {
 
 }  // namespace
 
-std::unique_ptr<Contender> NewPipeline(const DatabaseTarget& target, const Events& events,
-                                       int committers) {
-  return std::make_unique<PipelineContender>(target, events, committers);
+std::unique_ptr<Contender> NewPipeline(const DatabaseTarget& target, const OnceWork& work,
+                                       const Events& events, int committers) {
+  return std::make_unique<PipelineContender>(target, work, events, committers);
 }
 
 }  // namespace once::bench

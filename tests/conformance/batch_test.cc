@@ -113,7 +113,8 @@ TEST_P(BatchTest, OneEventOfSeveralHandlersAndTenantsKeepsItsResultsApart) {
   const std::vector<core::ClaimInfo> claims = ClaimAll(keys);
   std::vector<store::Command> completes;
   for (size_t i = 0; i < keys.size(); ++i) {
-    completes.push_back(CompleteCommand(keys[i], CompleteOf(claims[i], absl::StrCat("result ", i))));
+    completes.push_back(
+        CompleteCommand(keys[i], CompleteOf(claims[i], absl::StrCat("result ", i))));
   }
   ExpectAll<core::Completed, core::CompleteOutcome>(Run(completes), keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {

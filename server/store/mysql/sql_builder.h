@@ -64,9 +64,7 @@ class SqlBuilder {
   SqlBuilder& Bytes(const std::array<uint8_t, n>& bytes) {
     return Bytes(absl::string_view(reinterpret_cast<const char*>(bytes.data()), n));
   }
-  SqlBuilder& BytesOrNull(absl::string_view bytes) {
-    return bytes.empty() ? Null() : Bytes(bytes);
-  }
+  SqlBuilder& BytesOrNull(absl::string_view bytes) { return bytes.empty() ? Null() : Bytes(bytes); }
 
   size_t size() const { return text_.size(); }
   const std::string& text() const { return text_; }

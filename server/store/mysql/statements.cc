@@ -492,8 +492,8 @@ std::vector<RowStatement> UpdateOperations(ChangedColumns columns,
 
 std::vector<RowStatement> DeleteOperations(absl::Span<const RowChange* const> changes,
                                            size_t limit) {
-  return SplitRows<const RowChange*>(changes, Values::kInText, limit, "DELETE o FROM (", " UNION ALL ",
-                                     absl::StrCat(kGuardJoin, kGuardCondition),
+  return SplitRows<const RowChange*>(changes, Values::kInText, limit, "DELETE o FROM (",
+                                     " UNION ALL ", absl::StrCat(kGuardJoin, kGuardCondition),
                                      [](SqlBuilder& sql, const RowChange* const& change,
                                         bool first) { AppendGuardRow(sql, *change, first); });
 }
@@ -506,7 +506,8 @@ std::vector<RowStatement> InsertBodies(absl::Span<const RowChange* const> comple
     if (receipt.result.has_value() && !IsInline(receipt)) large.push_back(change);
   }
   return SplitRows<const RowChange*>(
-      large, Values::kInText, limit, "INSERT INTO receipt_body(tenant_id,handler_id,event_id,body) VALUES ", ",",
+      large, Values::kInText, limit,
+      "INSERT INTO receipt_body(tenant_id,handler_id,event_id,body) VALUES ", ",",
       " ON DUPLICATE KEY UPDATE body=VALUES(body)",
       [](SqlBuilder& sql, const RowChange* const& change, bool) {
         sql.Raw("(");

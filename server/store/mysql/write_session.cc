@@ -194,9 +194,9 @@ absl::Status MysqlWriteSession::WriteChanges(const std::vector<RowChange>& chang
 
 absl::Status MysqlWriteSession::CheckFits(const RowStatement& statement) const {
   if (statement.bytes() <= session_.max_packet_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a row needs a statement of ", statement.bytes(),
-      " bytes; the database's max_allowed_packet is ", session_.settings.max_allowed_packet));
+  return absl::InvalidArgumentError(absl::StrCat("a row needs a statement of ", statement.bytes(),
+                                                 " bytes; the database's max_allowed_packet is ",
+                                                 session_.settings.max_allowed_packet));
 }
 
 absl::StatusOr<uint64_t> MysqlWriteSession::RunAll(const std::vector<RowStatement>& statements) {

@@ -56,8 +56,11 @@ def contenders(site: Site, count: int, seconds: float) -> tuple[dict[str, dict],
         "9 new, 1 duplicate": Step("mix", [*load, *completed]),
         "empty": Step("empty", load, empty),
         "pipeline": Step("pipeline", load),
+        "pipeline, duplicates": Step("pipeline-duplicate", [*load, *completed]),
         "direct, 1 caller": Step("direct", one),
         "unary, 1 caller": Step("unary", one),
+        "empty, 1 caller": Step("empty", one, empty),
+        "pipeline, 1 caller": Step("pipeline", one),
     }
     skipped = []
     if site.programs.has_flag(ATTEMPT_LOG):

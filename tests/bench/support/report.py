@@ -52,6 +52,7 @@ class Target:
     relation: str  # ">=" or "<="
     wanted: float
     what: str
+    limit: float | None = None  # what the parts that it cannot do without make possible here
 
     @property
     def met(self) -> bool:
@@ -59,8 +60,8 @@ class Target:
 
 
 def targets(rows: list[Target], skipped: list[str]) -> Table:
-    cells = [[row.name, row.what, f"{row.value:.3f}", f"{row.relation} {row.wanted:g}", "pass" if row.met else "MISS"] for row in rows]
-    return Table("Targets", "\n".join(f"Not measured: {reason}." for reason in skipped), ["target", "what", "measured", "wanted", ""], cells)
+    cells = [[row.name, row.what, f"{row.value:.3f}", f"{row.relation} {row.wanted:g}", "" if row.limit is None else f"{row.limit:.3f}", "pass" if row.met else "MISS"] for row in rows]
+    return Table("Targets", "\n".join(f"Not measured: {reason}." for reason in skipped), ["target", "what", "measured", "wanted", "limit", ""], cells)
 
 
 PLOT = """

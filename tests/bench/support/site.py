@@ -107,7 +107,7 @@ class Site:
         return Server(process.pid, [address], [f"--server={address}"])
 
     def command(self, step: Step) -> list[str]:
-        if step.contender in ("direct", "pipeline"):
+        if step.contender in ("direct", "pipeline", "pipeline-duplicate"):
             database = self.database
             target = [f"--host={database.host}", f"--port={database.port}", f"--user={database.user}"]
             target += [f"--password-file={database.password_file}", f"--database={self.schema}"]
@@ -127,7 +127,7 @@ class Site:
         result = json.loads(run.stdout)
         total = max(result["all_operations"], 1)  # with those of the warm-up, which cost, too, and are not timed
         per_cycle = {key: (after[0][key] - before[0][key]) / total for key in after[0]}
-        own = step.contender in ("direct", "pipeline")  # no server takes part
+        own = step.contender in ("direct", "pipeline", "pipeline-duplicate")  # no server takes part
         return result | {
             # An autocommitted statement is no Com_commit.
             "commits_per_cycle": per_cycle["autocommits" if step.contender == "direct" else "commits"],

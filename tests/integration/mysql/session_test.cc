@@ -118,8 +118,7 @@ TEST_F(SessionTest, AServerThatPreparesNoMoreStatementsGetsTheirText) {
   std::vector<store::Command> begins;
   for (int i = 0; i < 20; ++i) begins.push_back(BeginOf(absl::StrCat("e", i)));
   if (Engine() == DatabaseEngine::kMariadb) {
-    EXPECT_EQ(store::RunBatch(*session, begins, false).status().code(),
-              absl::StatusCode::kAborted);
+    EXPECT_EQ(store::RunBatch(*session, begins, false).status().code(), absl::StatusCode::kAborted);
     EXPECT_TRUE(session->usable());
   }
   auto granted = store::RunBatch(*session, begins, false);
@@ -141,12 +140,12 @@ TEST_F(SessionTest, TransactionsOfManySizesKeepABoundedNumberOfPreparedStatement
   }
   EXPECT_EQ(Count("operation"), number);
   EXPECT_EQ(Count("attempt"), number);
-  const int64_t prepared = std::stoll(database_.Must(
-      Engine() == DatabaseEngine::kMariadb
-          ? "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE "
-            "VARIABLE_NAME='Prepared_stmt_count'"
-          : "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE "
-            "VARIABLE_NAME='Prepared_stmt_count'"));
+  const int64_t prepared = std::stoll(
+      database_.Must(Engine() == DatabaseEngine::kMariadb
+                         ? "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE "
+                           "VARIABLE_NAME='Prepared_stmt_count'"
+                         : "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE "
+                           "VARIABLE_NAME='Prepared_stmt_count'"));
   EXPECT_LE(prepared, 128);
 }
 

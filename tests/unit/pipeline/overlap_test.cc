@@ -24,6 +24,16 @@ class OverlapTest : public ::testing::Test {
     h_.options.sessions_per_committer = 2;
   }
 
+  // Until there is another hook.
+  void MakeCommitsSlow() {
+    h_.faults().SetHook([this](const test::FaultSite& site) {
+      if (site.point == FaultPoint::kCommit) h_.timing.Advance(absl::Milliseconds(10));
+      return Fault::kNone;
+    });
+    h_.Claim("slow", "a");
+    h_.faults().SetHook([](const test::FaultSite&) { return Fault::kNone; });
+  }
+
   // Begins "e" and, when its transaction runs, `second`, which waits behind it in the queue.
   // Commits are stopped. `otherwise` answers for all that the transactions meet.
   std::pair<Answer<core::BeginOutcome>, Answer<core::BeginOutcome>> BeginBehind(
@@ -48,7 +58,8 @@ class OverlapTest : public ::testing::Test {
   Harness h_;
 };
 
-TEST_F(OverlapTest, NextTransactionIsWrittenWhileOneCommits) {
+TEST_F(OverlapTest, NextTransactionIsWrittenWhileASlowCommitRuns) {
+  MakeCommitsSlow();
   const auto [first, second] = BeginBehind(MakeBegin("f", "a"));
   EXPECT_TRUE(h_.faults().WaitUntilStopped(2)) << "both stand right before their commit";
   h_.faults().Open();
@@ -56,7 +67,17 @@ TEST_F(OverlapTest, NextTransactionIsWrittenWhileOneCommits) {
   EXPECT_NE(second.GetIf<core::Granted>(), nullptr);
 }
 
+TEST_F(OverlapTest, CallsGatherWhileAQuickCommitRuns) {
+  const auto [first, second] = BeginBehind(MakeBegin("f", "a"));
+  ASSERT_TRUE(h_.faults().WaitUntilStopped(1));
+  EXPECT_EQ(transactions_, 1);
+  h_.faults().Open();
+  EXPECT_NE(first.GetIf<core::Granted>(), nullptr);
+  EXPECT_NE(second.GetIf<core::Granted>(), nullptr);
+}
+
 TEST_F(OverlapTest, KeyOfATransactionThatCommitsIsNotInTheNextOne) {
+  MakeCommitsSlow();
   const auto [first, same_key] = BeginBehind(MakeBegin("e", "b"));
   ASSERT_TRUE(h_.faults().WaitUntilStopped(1));
   EXPECT_EQ(transactions_, 1);
@@ -124,6 +145,7 @@ TEST_F(OverlapTest, LostConnectionOfOneIsNoHarmToTheOther) {
 
 TEST_F(OverlapTest, CommitterThatGaveUpBecomesHealthyAgainWithoutTheTurn) {
   h_.options.retry_window = absl::ZeroDuration();
+  MakeCommitsSlow();
   std::atomic<bool> lost{false};
   const auto [first,
               second] = BeginBehind(MakeBegin("f", "a"), [&lost](const test::FaultSite& site) {

@@ -62,7 +62,8 @@ std::vector<NewOperation> Inserts(int count) {
 
 TEST(Statements, AreSplitBelowTheLimitWithAllRowsOnce) {
   constexpr size_t kLimit = 4000;
-  const auto statements = InsertOperations(Inserts(20), /*returning=*/false, Values::kInText, kLimit);
+  const auto statements =
+      InsertOperations(Inserts(20), /*returning=*/false, Values::kInText, kLimit);
   EXPECT_GT(statements.size(), 1u);
   size_t rows = 0;
   for (const RowStatement& statement : statements) {
