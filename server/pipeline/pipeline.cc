@@ -117,8 +117,9 @@ class PipelineImpl final : public Pipeline {
     const size_t bytes = call.request.result.size() + call.request.content_type.size();
     store::CompleteCommand command{{}, {}, std::move(call.request), nullptr};
     if (claims_.enabled()) {
+      // Once completed it is of no use, and a Complete that is repeated reads the row.
       command.known =
-          claims_.Find({call.info.tenant, call.info.handler, call.info.event_id}, timing_->Now());
+          claims_.Take({call.info.tenant, call.info.handler, call.info.event_id}, timing_->Now());
     }
     Submit<core::CompleteOutcome>(std::move(call.info), std::move(command), bytes,
                                   absl::ZeroDuration(), std::move(done));

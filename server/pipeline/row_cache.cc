@@ -34,6 +34,18 @@ std::shared_ptr<const store::KnownOperation> RowCache::Find(const CallKey& key, 
   return entry->operation;
 }
 
+std::shared_ptr<const store::KnownOperation> RowCache::Take(const CallKey& key, absl::Time now) {
+  if (!enabled()) return nullptr;
+  Shard& shard = ShardOf(key);
+  absl::MutexLock lock(&shard.mutex);
+  const auto found = shard.index.find(&key);
+  if (found == shard.index.end()) return nullptr;
+  const Entries::iterator entry = found->second;
+  auto operation = entry->until > now ? entry->operation : nullptr;
+  Erase(shard, entry);
+  return operation;
+}
+
 void RowCache::Put(const CallKey& key, store::KnownOperation operation, absl::Time now) {
   const size_t bytes = SizeOf(key, operation);
   if (bytes > max_bytes_of_shard_) return;

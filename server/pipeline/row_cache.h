@@ -33,6 +33,8 @@ class RowCache {
 
   // Null where it is not known.
   std::shared_ptr<const store::KnownOperation> Find(const CallKey& key, absl::Time now);
+  // Likewise, and it is not kept any longer.
+  std::shared_ptr<const store::KnownOperation> Take(const CallKey& key, absl::Time now);
 
   // `operation` is committed; a completed one has its result with it.
   void Put(const CallKey& key, store::KnownOperation operation, absl::Time now);

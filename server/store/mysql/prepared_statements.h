@@ -1,6 +1,6 @@
 // The prepared statements of one connection, by their text; the least recently used one is closed
-// for a new one. The server keeps up to some hundred kilobytes for each, which is what the bound
-// is for: 1 to 64 rows of a few statements.
+// for a new one. Either side keeps up to some hundred kilobytes for each, which is what the bound is
+// for: there is one for each number of rows.
 //
 // Thread-safety: that of the connection. Errors: the connector's exceptions.
 #ifndef ONCE_STORE_MYSQL_PREPARED_STATEMENTS_H_
@@ -23,7 +23,7 @@ namespace once::store::mysql {
 
 class PreparedStatements {
  public:
-  static constexpr size_t kMost = 128;
+  static constexpr size_t kMost = 64;
 
   // Prepares `sql` unless that was done before, and binds `values` to it. The statement stays here.
   // `values` must outlive its execution.

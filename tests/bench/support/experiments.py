@@ -157,10 +157,11 @@ def waiters(site: Site, rate: float, count: int, seconds: float, number: int = 1
 def memory(site: Site, first: int) -> dict:
     """Memory of a fresh server after `first` cycles and after ten times as many."""
     with contextlib.ExitStack() as stack:
-        # A cache of its default size would still be filling in a short run; it is bounded by itself.
+        # What is bounded by itself would still be filling in a short run: a cache of its default size, prepared statements.
         small = [f"{RECEIPT_CACHE}=1MiB"] if site.programs.has_flag(RECEIPT_CACHE) and first < 1_000_000 else []
         server = site.serve(*small, stack=stack)
-        site.measure(Step("unary", ["--callers=64", "--seconds=1"], server))
+        site.measure(Step("unary", ["--callers=64", "--seconds=2"], server))
+        site.measure(Step("batch", ["--callers=16", f"--cycles={4 * first // 64}"], server))
         seen = []
         for cycles in (first, 9 * first):
             say(f"memory: {cycles} cycles more")

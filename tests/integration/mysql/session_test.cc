@@ -146,7 +146,7 @@ TEST_F(SessionTest, TransactionsOfManySizesKeepABoundedNumberOfPreparedStatement
                            "VARIABLE_NAME='Prepared_stmt_count'"
                          : "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE "
                            "VARIABLE_NAME='Prepared_stmt_count'"));
-  EXPECT_LE(prepared, 128);
+  EXPECT_LE(prepared, 64);
 }
 
 TEST_F(SessionTest, AServerWhoseSysdateStandsStillIsRefused) {

@@ -50,6 +50,19 @@ TEST(RowCacheTest, ForgetsAfterItsTime) {
   EXPECT_EQ(cache.bytes(), 0u);
 }
 
+TEST(RowCacheTest, WhatIsTakenIsGone) {
+  RowCache cache(1 << 20, absl::Seconds(10));
+  const absl::Time now = absl::UnixEpoch();
+  const CallKey key{kTenant, kHandler, "e"};
+  cache.Put(key, Completed("e", "r"), now);
+  EXPECT_NE(cache.Take(key, now), nullptr);
+  EXPECT_EQ(cache.Take(key, now), nullptr);
+  EXPECT_EQ(cache.bytes(), 0u);
+  cache.Put(key, Completed("e", "r"), now);
+  EXPECT_EQ(cache.Take(key, now + absl::Seconds(10)), nullptr) << "too old";
+  EXPECT_EQ(cache.bytes(), 0u);
+}
+
 TEST(RowCacheTest, WithoutBytesItKeepsNothing) {
   RowCache cache(0, absl::Hours(1));
   EXPECT_FALSE(cache.enabled());
