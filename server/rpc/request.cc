@@ -1,5 +1,6 @@
 #include "rpc/request.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -327,8 +328,12 @@ absl::StatusOr<pipeline::RenewCall> ToCall(v1::RenewRequest&& request,
   ONCE_ASSIGN_OR_RETURN(call.info, ToInfo(request, context, path));
   ONCE_ASSIGN_OR_RETURN(renew.attempt, ParseAttemptId(path.To("attempt_id"), request.attempt_id()));
   ONCE_ASSIGN_OR_RETURN(renew.fence, ParseFence(path.To("fence"), request.fence()));
-  const policy::Rules& rules = context.policies.For(call.info.tenant, call.info.handler);
-  ONCE_ASSIGN_OR_RETURN(renew.lease, ParseLease(path.To("lease"), request.lease(), rules.lease));
+  const core::LeaseRange& allowed = context.policies.For(call.info.tenant, call.info.handler).lease;
+  core::LeaseRange server = core::LeaseRangeOf(context.limits);
+  server.normal = allowed.normal;
+  ONCE_ASSIGN_OR_RETURN(renew.lease, ParseLease(path.To("lease"), request.lease(), server));
+  // The claim may be older than the policy: refusing its renewals would end it.
+  renew.lease = std::clamp(renew.lease, allowed.least, allowed.greatest);
   return call;
 }
 

@@ -196,8 +196,13 @@ TEST_F(RequestTest, LeasesKeepToThePolicy) {
   v1::RenewRequest renew = Renew();
   renew.clear_lease();
   EXPECT_EQ(Convert(renew)->request.lease, absl::Seconds(5));
+  // The claim may be older than the policy, and goes on within it.
   renew.mutable_lease()->set_seconds(10);
-  EXPECT_THAT(Convert(renew), IsInvalid("lease is 10s; the limit is 9s"));
+  EXPECT_EQ(Convert(renew)->request.lease, absl::Seconds(9));
+  renew.mutable_lease()->set_seconds(1);
+  EXPECT_EQ(Convert(renew)->request.lease, absl::Seconds(2));
+  renew.mutable_lease()->set_seconds(86401);
+  EXPECT_THAT(Convert(renew), IsInvalid("lease is 24h1s; the limit is 24h"));
 }
 
 TEST_F(RequestTest, IgnoredMembersMakeContentsTheSame) {
