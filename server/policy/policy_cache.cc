@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<PolicyCache>> PolicyCache::Start(const PolicyCach
 PolicyCache::PolicyCache(const PolicyCacheOptions& options, const core::Limits& limits,
                          store::Store* store, PolicyObserver* observer)
     : options_(options),
+      limits_(limits),
       store_(store),
       observer_(observer),
       current_(std::make_shared<const Policies>(limits)) {}
@@ -53,27 +54,37 @@ void PolicyCache::Run() {
 }
 
 absl::Status PolicyCache::Refresh() {
-  auto read = ReadChanges(*Current());
-  const bool changed = read.ok() && *read != nullptr;
-  if (changed) {
+  const std::shared_ptr<const Policies> known = Current();
+  auto read = ReadChanges(*known);
+  const bool other = read.ok() && *read != nullptr;
+  const bool changed = other && (*read)->change_id() != known->change_id();
+  if (other) {
     absl::MutexLock lock(&mutex_);
-    current_ = *read;
+    current_ = *std::move(read);  // `known` lets go of what it was, outside of the lock
   }
   if (observer_ != nullptr) observer_->OnPoliciesRead(read.status(), changed);
   return read.status();
 }
 
 absl::StatusOr<std::shared_ptr<const Policies>> PolicyCache::ReadChanges(const Policies& known) {
-  if (session_ == nullptr) {
-    auto opened = store_->OpenControlSession();
-    if (!opened.ok()) return opened.status();
-    session_ = *std::move(opened);
-  }
-  const auto rows = session_->ReadPolicyChanges(known.change_id());
-  if (!session_->usable()) session_.reset();
+  if (absl::Status opened = EnsureSession(); !opened.ok()) return opened;
+  const auto rows = session_->ReadPolicyChanges(read_all_ ? 0 : known.change_id());
   if (!rows.ok()) return rows.status();
-  if (rows->empty()) return nullptr;
-  return known.With(*rows);
+  if (rows->empty() && !read_all_) return nullptr;
+  auto next = read_all_ ? Policies(limits_).With(*rows) : known.With(*rows);
+  if (next.ok()) read_all_ = false;
+  return next;
+}
+
+absl::Status PolicyCache::EnsureSession() {
+  // It may have been idle for too long since the last read, or be lost by it.
+  if (session_ != nullptr && !session_->usable()) session_.reset();
+  if (session_ != nullptr) return absl::OkStatus();
+  auto opened = store_->OpenControlSession();
+  if (!opened.ok()) return opened.status();
+  session_ = *std::move(opened);
+  read_all_ = true;
+  return absl::OkStatus();
 }
 
 }  // namespace once::policy

@@ -3,7 +3,9 @@
 // A thread with a connection of its own asks every `refresh_interval` what has changed: one
 // statement that answers nothing where nothing has. So a change is in force everywhere within the
 // interval and the time of one read, and no call ever waits for the database. While they cannot be
-// read, the last known ones stay in force, and the observer is told.
+// read, the last known ones stay in force, and the observer is told. Behind a new connection may be
+// another database, a restored one or a host that lacks the last changes, whose numbers will be
+// given again: everything is read anew.
 //
 // Thread-safe.
 #ifndef ONCE_POLICY_POLICY_CACHE_H_
@@ -60,11 +62,15 @@ class PolicyCache {
   absl::Status Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
   // OK and null where nothing has changed.
   absl::StatusOr<std::shared_ptr<const Policies>> ReadChanges(const Policies& known);
+  absl::Status EnsureSession();
 
   const PolicyCacheOptions options_;
+  const core::Limits limits_;
   store::Store* const store_;
   PolicyObserver* const observer_;
-  std::unique_ptr<store::ControlSession> session_;  // of the thread that reads
+  // Of the thread that reads.
+  std::unique_ptr<store::ControlSession> session_;
+  bool read_all_ = true;  // not yet done on this session
 
   mutable absl::Mutex mutex_;
   absl::CondVar stop_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -114,6 +115,49 @@ TEST_F(PolicyCacheTest, LastKnownOnesStayWhereNewerCannotBeUnderstood) {
   Apply(2, DocumentOf("b"));
   witness_.AwaitGood(1);
   EXPECT_EQ(cache->Current()->For(kShop, "b").pattern, "b");
+}
+
+// The database behind a name: after a failover, or from a backup.
+class MovedStore final : public store::Store {
+ public:
+  explicit MovedStore(store::Store* first) : target_(first) {}
+  void MoveTo(store::Store* other) { target_ = other; }
+
+  absl::StatusOr<std::unique_ptr<store::WriteSession>> OpenWriteSession() override {
+    return target_.load()->OpenWriteSession();
+  }
+  absl::StatusOr<std::unique_ptr<store::ReadSession>> OpenReadSession() override {
+    return target_.load()->OpenReadSession();
+  }
+  absl::StatusOr<std::unique_ptr<store::ControlSession>> OpenControlSession() override {
+    return target_.load()->OpenControlSession();
+  }
+  absl::StatusOr<std::vector<std::string>> Migrate() override { return target_.load()->Migrate(); }
+  absl::StatusOr<std::vector<std::string>> Check(size_t max_result_bytes) override {
+    return target_.load()->Check(max_result_bytes);
+  }
+  int max_write_sessions() const override { return target_.load()->max_write_sessions(); }
+  absl::string_view engine() const override { return target_.load()->engine(); }
+
+ private:
+  std::atomic<store::Store*> target_;
+};
+
+// Its changes have the same numbers as those that are known, and say something else.
+TEST_F(PolicyCacheTest, EverythingIsReadAnewBehindANewConnection) {
+  Apply(0, DocumentOf("a"));
+  test::MemoryStore restored;
+  const auto control = restored.OpenControlSession();
+  ASSERT_TRUE((*control)->ApplyPolicies(kShop, 0, DocumentOf("b"), kAuthor).ok());
+  MovedStore store(&store_);
+  const auto cache = PolicyCache::Start({.refresh_interval = absl::Milliseconds(1)}, core::Limits{},
+                                        &store, &witness_);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_EQ((*cache)->Current()->For(kShop, "a").pattern, "a");
+  store.MoveTo(&restored);
+  store_.faults().Next(test::FaultPoint::kControl, test::Fault::kUnavailable);
+  while ((*cache)->Current()->For(kShop, "b").pattern != "b") witness_.AwaitGood(1);
+  EXPECT_EQ((*cache)->Current()->For(kShop, "a").pattern, "");
 }
 
 }  // namespace
