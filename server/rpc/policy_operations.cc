@@ -19,6 +19,7 @@
 #include "rpc/status_macros.h"
 #include "rpc/validate.h"
 #include "rpc/wire_time.h"
+#include "store/control_plane.h"
 
 namespace once::rpc {
 namespace {
@@ -107,15 +108,44 @@ struct Change {
   store::Author author;
 };
 
-absl::Status VersionMismatch(const Change& change, int32_t current) {
+// Version 0, which nobody made, where there is none yet: all handlers have the built-in defaults.
+absl::StatusOr<store::PolicyVersionRow> CurrentVersion(store::ControlSession& session,
+                                                       core::TenantId tenant) {
+  auto row = session.GetPolicies(tenant, 0);
+  if (!absl::IsNotFound(row.status())) return row;
+  store::PolicyVersionRow none;
+  none.tenant = tenant;
+  none.document = policy::WriteDocument({});
+  return none;
+}
+
+// This may be the repeat of a change that was made, whose answer was lost, and after which somebody
+// else made another one.
+absl::StatusOr<bool> WasReplaced(store::ControlSession& session, core::TenantId tenant,
+                                 const Change& change, int32_t current) {
+  if (current <= change.expected_version) return false;
+  const auto next = session.GetPolicies(tenant, change.expected_version + 1);
+  if (absl::IsNotFound(next.status())) return false;
+  ONCE_RETURN_IF_ERROR(next.status());
+  return next->document == change.document;
+}
+
+absl::Status VersionMismatch(store::ControlSession& session, core::TenantId tenant,
+                             const Change& change) {
+  ONCE_ASSIGN_OR_RETURN(const store::PolicyVersionRow current, CurrentVersion(session, tenant));
+  ONCE_ASSIGN_OR_RETURN(const bool replaced, WasReplaced(session, tenant, change, current.version));
+  const std::string so = replaced ? absl::StrCat("version ", change.expected_version + 1,
+                                                 " is what this change asks for, and was replaced "
+                                                 "since. Look at the current one")
+                                  : "nothing was changed. Look at what the other change did, and "
+                                    "apply again";
   return MakeError(
       ErrorReason::kPolicyVersionMismatch,
-      absl::StrCat("version ", current, " of the policies of ", change.tenant,
-                   " is current, this change follows version ", change.expected_version,
-                   "; nothing was changed. Look at what the other change did, and apply again"),
+      absl::StrCat("version ", current.version, " of the policies of ", change.tenant,
+                   " is current, this change follows version ", change.expected_version, "; ", so),
       {{"tenant", change.tenant},
        {"expected_version", absl::StrCat(change.expected_version)},
-       {"current_version", absl::StrCat(current)}});
+       {"current_version", absl::StrCat(current.version)}});
 }
 
 absl::Status DigestChangeNotAccepted(const Change& change,
@@ -135,26 +165,20 @@ absl::Status DigestChangeNotAccepted(const Change& change,
 absl::StatusOr<v1::ApplyHandlerPoliciesResponse> ApplyPolicies(store::ControlSession& session,
                                                                const Change& change) {
   ONCE_ASSIGN_OR_RETURN(const store::TenantRow owner, FindTenant(session, change.tenant));
-  auto current = session.GetPolicies(owner.id, 0);
-  if (absl::IsNotFound(current.status())) {
-    current = store::PolicyVersionRow{};
-    current->document = policy::WriteDocument({});
-  }
-  ONCE_RETURN_IF_ERROR(current.status());
+  ONCE_ASSIGN_OR_RETURN(const store::PolicyVersionRow current, CurrentVersion(session, owner.id));
+  // Only what follows the version whose digests are compared goes on, so that none slips in
+  // between.
+  const auto there = store::IsAppliedAlready(current, change.expected_version, change.document);
+  if (!there.ok()) return VersionMismatch(session, owner.id, change);
   ONCE_ASSIGN_OR_RETURN(const std::vector<core::HandlerPolicy> before,
-                        policy::ReadDocument(current->document));
+                        policy::ReadDocument(current.document));
   const auto digests = core::DigestChanges(before, change.policies);
-  // What is not current any more is refused below.
-  if (!digests.empty() && !change.accept_digest_change &&
-      current->version == change.expected_version) {
+  if (!digests.empty() && !change.accept_digest_change) {
     return DigestChangeNotAccepted(change, digests);
   }
   const auto row =
       session.ApplyPolicies(owner.id, change.expected_version, change.document, change.author);
-  if (absl::IsFailedPrecondition(row.status())) {
-    ONCE_ASSIGN_OR_RETURN(current, session.GetPolicies(owner.id, 0));
-    return VersionMismatch(change, current->version);
-  }
+  if (absl::IsFailedPrecondition(row.status())) return VersionMismatch(session, owner.id, change);
   ONCE_RETURN_IF_ERROR(row.status());
   return ShowPolicies<v1::ApplyHandlerPoliciesResponse>(*row);
 }

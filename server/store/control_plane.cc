@@ -47,7 +47,7 @@ absl::StatusOr<bool> IsAppliedAlready(const PolicyVersionRow& current, int32_t e
                                       absl::string_view document) {
   const bool expected = current.version == expected_version;
   if (current.version > 0 && current.document == document &&
-      (expected || current.version == expected_version + 1)) {
+      (expected || current.version - 1 == expected_version)) {
     return true;
   }
   if (!expected) {
