@@ -78,6 +78,13 @@ class PolicyCheck {
             absl::StrCat("is ", size, " bytes; the limit is ", kMaxIgnoredMemberBytes),
             {{"size", absl::StrCat(size)}, {"limit", absl::StrCat(kMaxIgnoredMemberBytes)}});
     }
+    const size_t count = digest.ignored_members.size();
+    if (count > kMaxExcludedPointers) {
+      Fault("digest.ignored_members",
+            absl::StrCat("has ", count, " items; the limit is ", kMaxExcludedPointers),
+            {{"size", absl::StrCat(count)}, {"limit", absl::StrCat(kMaxExcludedPointers)}});
+      return;
+    }
     const auto parsed = ParseMemberPointers(digest.ignored_members);
     if (!parsed.ok()) {
       Fault("digest.ignored_members", std::string(parsed.status().message()));
@@ -94,12 +101,14 @@ class PolicyCheck {
     for (const auto& [name, window] : windows) {
       CheckRange(absl::StrCat("retention.", name), window, absl::ZeroDuration(), kMaxRetention);
     }
+    if (retention.dedupe.has_value()) {
+      CheckRange("retention.dedupe", *retention.dedupe, kMinRetention, kMaxRetention);
+    }
     if (retention.receipt.has_value()) {
       CheckRange("retention.receipt", *retention.receipt, kMinRetention,
                  retention.dedupe.value_or(kMaxRetention));
     }
     if (!retention.dedupe.has_value()) return;
-    CheckRange("retention.dedupe", *retention.dedupe, kMinRetention, kMaxRetention);
     const absl::Duration longest = LongestReturn(retention);
     if (longest == absl::ZeroDuration()) {
       Fault("retention.dedupe",
@@ -154,12 +163,15 @@ const HandlerPolicy* FindPolicy(absl::Span<const HandlerPolicy> policies,
   return longest;
 }
 
+absl::Status CheckPolicyCount(size_t count) {
+  if (count <= kMaxPolicies) return absl::OkStatus();
+  return base::InvalidField("policies",
+                            absl::StrCat("has ", count, " items; the limit is ", kMaxPolicies),
+                            {{"size", absl::StrCat(count)}, {"limit", absl::StrCat(kMaxPolicies)}});
+}
+
 absl::Status CheckPolicies(absl::Span<const HandlerPolicy> policies, const Limits& limits) {
-  if (policies.size() > kMaxPolicies) {
-    return base::InvalidField(
-        "policies", absl::StrCat("has ", policies.size(), " items; the limit is ", kMaxPolicies),
-        {{"size", absl::StrCat(policies.size())}, {"limit", absl::StrCat(kMaxPolicies)}});
-  }
+  if (absl::Status many = CheckPolicyCount(policies.size()); !many.ok()) return many;
   std::set<absl::string_view> patterns;
   for (size_t i = 0; i < policies.size(); ++i) {
     if (!patterns.insert(policies[i].handler).second) {

@@ -86,6 +86,9 @@ const HandlerPolicy* FindPolicy(absl::Span<const HandlerPolicy> policies,
 // ("policies[2].lease.least"), the limit and the value. Patterns are checked already.
 absl::Status CheckPolicies(absl::Span<const HandlerPolicy> policies, const Limits& limits);
 
+// The first of these checks alone, for who has not converted the records yet.
+absl::Status CheckPolicyCount(size_t count);
+
 // A pattern whose handlers get other digests under `after` than under `before`, so that operations
 // begun before and repeated after look like other content.
 struct DigestChange {

@@ -1,13 +1,12 @@
 #include "rpc/policy_messages.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "core/json_pointer.h"
 #include "rpc/field_path.h"
 #include "rpc/status_macros.h"
 #include "rpc/validate.h"
@@ -31,12 +30,7 @@ class PolicyReader {
     ONCE_RETURN_IF_ERROR(ReadChoices(policy));
     ONCE_RETURN_IF_ERROR(ReadLease(policy.lease));
     ONCE_RETURN_IF_ERROR(ReadRetention(policy.retention));
-    // Order and repeats mean nothing, and so do not make a difference.
-    std::vector<std::string>& members = policy.digest.ignored_members;
-    members.assign(wire_.digest().ignored_members().begin(),
-                   wire_.digest().ignored_members().end());
-    std::sort(members.begin(), members.end());
-    members.erase(std::unique(members.begin(), members.end()), members.end());
+    ReadIgnoredMembers(policy.digest.ignored_members);
     return policy;
   }
 
@@ -96,6 +90,16 @@ class PolicyReader {
         return Unknown("attempt_log", wire_.attempt_log());
     }
     return absl::OkStatus();
+  }
+
+  // Order and repeats mean nothing, and so do not make a difference. Too many are not worth
+  // sorting: core refuses them.
+  void ReadIgnoredMembers(std::vector<std::string>& members) const {
+    const auto& wire = wire_.digest().ignored_members();
+    members.assign(wire.begin(), wire.end());
+    if (members.size() > core::kMaxExcludedPointers) return;
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
   }
 
   // Whatever a Duration can say; core knows the limits. A part of a microsecond is dropped.
@@ -207,6 +211,7 @@ void Fill(const HandlerPolicy& policy, v1::HandlerPolicy* out) {
 
 absl::StatusOr<std::vector<HandlerPolicy>> ToPolicies(const v1::HandlerPolicySet& set,
                                                       const core::Limits& limits) {
+  ONCE_RETURN_IF_ERROR(core::CheckPolicyCount(static_cast<size_t>(set.policies_size())));
   std::vector<HandlerPolicy> policies;
   for (int i = 0; i < set.policies_size(); ++i) {
     ONCE_ASSIGN_OR_RETURN(HandlerPolicy policy, PolicyReader(i, set.policies(i)).Read());

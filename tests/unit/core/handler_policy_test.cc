@@ -108,7 +108,8 @@ TEST(CheckPoliciesTest, MembersAreNamedByPointers) {
   for (size_t i = 0; i < kMaxExcludedPointers; ++i) many.push_back(absl::StrCat("/", i));
   EXPECT_TRUE(Check(JsonPolicy("a", many)).ok());
   many.push_back("/more");
-  EXPECT_THAT(Check(JsonPolicy("a", many)).message(), HasSubstr("65 JSON pointers"));
+  EXPECT_THAT(Check(JsonPolicy("a", many)).message(),
+              HasSubstr("policies[0].digest.ignored_members has 65 items; the limit is 64"));
 }
 
 // ---- retention ----
@@ -168,6 +169,20 @@ TEST(CheckPoliciesTest, ReceiptGoesNoLaterThanTheOperation) {
   EXPECT_EQ(FieldOf(Check(policy)), "policies[0].retention.receipt");
   policy.retention.receipt = absl::Milliseconds(999);
   EXPECT_EQ(FieldOf(Check(policy)), "policies[0].retention.receipt");
+}
+
+TEST(CheckPoliciesTest, DedupeHasLimits) {
+  HandlerPolicy policy = PolicyOf("pay.*");
+  policy.retention.broker = absl::Milliseconds(1);
+  policy.retention.dedupe = kMinRetention;
+  EXPECT_TRUE(Check(policy).ok());
+  policy.retention.dedupe = kMinRetention - absl::Microseconds(1);
+  policy.retention.receipt = absl::Seconds(1);  // fits into every dedupe that is allowed
+  EXPECT_EQ(FieldOf(Check(policy)), "policies[0].retention.dedupe");
+  policy.retention.dedupe = kMaxRetention;
+  EXPECT_TRUE(Check(policy).ok());
+  policy.retention.dedupe = kMaxRetention + absl::Microseconds(1);
+  EXPECT_EQ(FieldOf(Check(policy)), "policies[0].retention.dedupe");
 }
 
 TEST(CheckPoliciesTest, WindowsHaveLimits) {

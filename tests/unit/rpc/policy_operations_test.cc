@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "policy/document.h"
+#include "rpc/policy_messages.h"
 #include "unit/auth/fake_control_store.h"
 #include "unit/rpc/status_matchers.h"
 
@@ -158,6 +161,32 @@ TEST_F(PolicyOperationsTest, OfTwoWhoChangeAtOnceOneIsTold) {
   EXPECT_EQ(Get()->version().version(), 2);
 }
 
+TEST_F(PolicyOperationsTest, VersionThatThereIsNotYetCannotBeFollowed) {
+  for (const int expected : {1, INT32_MAX}) {
+    EXPECT_THAT(Run(Apply(R"(policies { handler: "a" })", expected)),
+                AllOf(IsError(ErrorReason::kPolicyVersionMismatch, "nothing was changed"),
+                      HasMetadata("expected_version", absl::StrCat(expected)),
+                      HasMetadata("current_version", "0")));
+  }
+  // Also where its digests would have to be accepted: they were compared with another version.
+  EXPECT_THAT(Run(Apply(R"(policies { handler: "a"
+                                      digest { scheme: DIGEST_SCHEME_JSON_JCS_SHA256 } })",
+                        1)),
+              IsError(ErrorReason::kPolicyVersionMismatch, "nothing was changed"));
+  ASSERT_THAT(Run(Apply("")), IsOk());
+  EXPECT_THAT(Run(Apply("", INT32_MAX)), HasMetadata("current_version", "1"));
+}
+
+// Its first answer was lost, so that "nothing was changed" would be wrong.
+TEST_F(PolicyOperationsTest, RepeatOfAChangeThatWasReplacedSinceIsToldSo) {
+  const auto request = Apply(R"(policies { handler: "a" })");
+  ASSERT_THAT(Run(request), IsOk());
+  ASSERT_THAT(Run(Apply(R"(policies { handler: "b" })", 1)), IsOk());
+  EXPECT_THAT(Run(request), AllOf(IsError(ErrorReason::kPolicyVersionMismatch,
+                                          "version 1 is what this change asks for"),
+                                  HasMetadata("current_version", "2")));
+}
+
 TEST_F(PolicyOperationsTest, RepeatIsAnsweredWithWhatTheFirstMade) {
   const auto request = Apply(R"(policies { handler: "a" })");
   const auto first = Run(request);
@@ -220,19 +249,47 @@ TEST_F(PolicyOperationsTest, FaultsNameTheirField) {
   EXPECT_THAT(Run(request), HasMetadata("field", "policies[0].expired_lease"));
 }
 
+// Duplicates count: what is refused need not be sorted first.
+TEST_F(PolicyOperationsTest, ItemsAreCountedAsTheyCome) {
+  v1::ApplyHandlerPoliciesRequest request =
+      Apply(R"(policies { handler: "a" digest { scheme: DIGEST_SCHEME_JSON_JCS_SHA256 } })");
+  request.set_accept_digest_change(true);
+  v1::HandlerPolicy* policy = request.mutable_policy_set()->mutable_policies(0);
+  for (int i = 0; i < 64; ++i) policy->mutable_digest()->add_ignored_members("/m");
+  EXPECT_THAT(Run(request), IsOk());
+  policy->mutable_digest()->add_ignored_members("/m");
+  EXPECT_THAT(
+      Run(request),
+      IsInvalid("policies[0].digest.ignored_members has 65 items; the limit is 64 (handler a)"));
+  for (int i = 0; i < 256; ++i) request.mutable_policy_set()->add_policies();
+  EXPECT_THAT(Run(request), IsInvalid("policies has 257 items; the limit is 256"));
+}
+
 TEST_F(PolicyOperationsTest, SetIsBoundedAsStored) {
   v1::ApplyHandlerPoliciesRequest request = Apply("");
   request.set_accept_digest_change(true);
-  for (int i = 0; i < 64; ++i) {
+  for (int i = 0; i < 48; ++i) {
     v1::HandlerPolicy* policy = request.mutable_policy_set()->add_policies();
     policy->set_handler(absl::StrCat("h", i));
     policy->mutable_digest()->set_scheme(v1::DIGEST_SCHEME_JSON_JCS_SHA256);
     for (int j = 0; j < 64; ++j) {
-      policy->mutable_digest()->add_ignored_members(
-          absl::StrCat("/", j, "/", std::string(200, 'm')));
+      policy->mutable_digest()->add_ignored_members(absl::StrCat("/", j, "/"));
     }
   }
-  EXPECT_THAT(Run(request), IsInvalid("policy_set is 852087 bytes; the limit is 524288"));
+  const auto stored = policy::WriteDocument(*ToPolicies(request.policy_set(), limits_));
+  ASSERT_LT(stored.size(), core::kMaxPolicyBytes);
+  size_t missing = core::kMaxPolicyBytes - stored.size();
+  for (v1::HandlerPolicy& policy : *request.mutable_policy_set()->mutable_policies()) {
+    for (std::string& member : *policy.mutable_digest()->mutable_ignored_members()) {
+      const size_t more = std::min<size_t>(missing, 240);
+      member.append(more, 'm');
+      missing -= more;
+    }
+  }
+  ASSERT_EQ(missing, 0u);
+  EXPECT_THAT(Run(request), IsOk());
+  request.mutable_policy_set()->mutable_policies(0)->mutable_handler()->append("h");
+  EXPECT_THAT(Run(request), IsInvalid("policy_set is 524289 bytes; the limit is 524288"));
 }
 
 TEST_F(PolicyOperationsTest, VersionsArePagedNewestFirst) {
