@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "command.h"
+#include "admin_session.h"
 #include "input.h"
-#include "once/admin.h"
 
 namespace once::cli {
 namespace {
@@ -21,6 +20,7 @@ struct AdminFlags {
   std::string ttl = "0";
   std::string credential_id;
   std::string overlap;
+  std::string reason;
 };
 
 const std::map<std::string, Role>& Roles() {
@@ -29,12 +29,11 @@ const std::map<std::string, Role>& Roles() {
   return *roles;
 }
 
-absl::StatusOr<AdminClient> ClientOf(const Session& session) {
-  auto options = ToConnectionOptions(session.flags);
-  if (!options.ok()) return options.status();
-  auto connection = session.world.connect_admin(*std::move(options));
-  if (!connection.ok()) return connection.status();
-  return AdminClient(*std::move(connection));
+// Why, for the audit.
+CallOptions BecauseOf(const AdminFlags& flags) {
+  CallOptions options;
+  options.reason = flags.reason;
+  return options;
 }
 
 // The token alone goes to the standard output, so that it can go into a file; the rest is for eyes.
@@ -48,22 +47,8 @@ void PrintIssued(const IssuedCredential& issued, Json json, const Session& sessi
   session.world.out << issued.token << "\n" << std::flush;
 }
 
-template <typename T>
-ExitCode PrintList(const absl::StatusOr<std::vector<T>>& items, const char* name,
-                   std::string (*table)(const std::vector<T>&), const Session& session) {
-  if (!items.ok()) return session.Fail(items.status());
-  if (!session.flags.json) {
-    session.world.out << table(*items) << std::flush;
-    return ExitCode::kDone;
-  }
-  Json list = Json::array();
-  for (const T& item : *items) list.push_back(ToJson(item));
-  session.Print({{name, std::move(list)}});
-  return ExitCode::kDone;
-}
-
 ExitCode CreateTenant(const AdminFlags& flags, const Session& session, const AdminClient& client) {
-  const auto tenant = client.CreateTenant(flags.tenant);
+  const auto tenant = client.CreateTenant(flags.tenant, BecauseOf(flags));
   if (!tenant.ok()) return session.Fail(tenant.status());
   session.Print({{"tenant", ToJson(*tenant)}});
   return ExitCode::kDone;
@@ -78,7 +63,8 @@ ExitCode CreateCredential(const AdminFlags& flags, const Session& session,
   auto ttl = ParseDuration(flags.ttl);
   if (!ttl.ok()) return session.Fail(ttl.status());
   const auto issued = client.CreateCredential(
-      {flags.tenant, Roles().at(flags.role), flags.handlers, flags.description, *ttl});
+      {flags.tenant, Roles().at(flags.role), flags.handlers, flags.description, *ttl},
+      BecauseOf(flags));
   if (!issued.ok()) return session.Fail(issued.status());
   PrintIssued(*issued, {{"credential", ToJson(issued->credential)}}, session);
   return ExitCode::kDone;
@@ -98,7 +84,7 @@ ExitCode RotateCredential(const AdminFlags& flags, const Session& session,
     if (!parsed.ok()) return session.Fail(parsed.status());
     overlap = *parsed;
   }
-  const auto rotated = client.RotateCredential(flags.credential_id, overlap);
+  const auto rotated = client.RotateCredential(flags.credential_id, overlap, BecauseOf(flags));
   if (!rotated.ok()) return session.Fail(rotated.status());
   PrintIssued(
       rotated->issued,
@@ -109,36 +95,14 @@ ExitCode RotateCredential(const AdminFlags& flags, const Session& session,
 
 ExitCode RevokeCredential(const AdminFlags& flags, const Session& session,
                           const AdminClient& client) {
-  const auto credential = client.RevokeCredential(flags.credential_id);
+  const auto credential = client.RevokeCredential(flags.credential_id, BecauseOf(flags));
   if (!credential.ok()) return session.Fail(credential.status());
   session.Print({{"credential", ToJson(*credential)}});
   return ExitCode::kDone;
 }
 
-// ---- the command line ----
-
-using Action = ExitCode (*)(const AdminFlags&, const Session&, const AdminClient&);
-
-CLI::App* AddGroup(CLI::App& app, const std::string& name, const std::string& description) {
-  CLI::App* group = app.add_subcommand(name, description);
-  group->fallthrough();
-  group->require_subcommand(1);
-  return group;
-}
-
-CLI::App* AddCommand(CLI::App& group, Session& session, const std::string& name,
-                     const std::string& description, const std::shared_ptr<AdminFlags>& flags,
-                     Action action) {
-  CLI::App* command = group.add_subcommand(name, description);
-  command->fallthrough();
-  command->callback([&session, flags, action] {
-    session.action = [&session, flags, action] {
-      const auto client = ClientOf(session);
-      if (!client.ok()) return session.Fail(client.status());
-      return action(*flags, session, *client);
-    };
-  });
-  return command;
+void AddReason(CLI::App* command, AdminFlags& flags) {
+  command->add_option("--reason", flags.reason, "why, for the audit");
 }
 
 }  // namespace
@@ -146,9 +110,9 @@ CLI::App* AddCommand(CLI::App& group, Session& session, const std::string& name,
 void AddAdminCommands(CLI::App& app, Session& session) {
   CLI::App* tenants = AddGroup(app, "tenants", "Name spaces of operations (role admin)");
   auto flags = std::make_shared<AdminFlags>();
-  AddCommand(*tenants, session, "create", "Make a tenant", flags, CreateTenant)
-      ->add_option("name", flags->tenant, "1-128 bytes of [A-Za-z0-9._:/-]")
-      ->required();
+  CLI::App* make = AddCommand(*tenants, session, "create", "Make a tenant", flags, CreateTenant);
+  make->add_option("name", flags->tenant, "1-128 bytes of [A-Za-z0-9._:/-]")->required();
+  AddReason(make, *flags);
   AddCommand(*tenants, session, "list", "List tenants", flags, ListTenants);
 
   CLI::App* credentials = AddGroup(app, "credentials", "Rights to call (role admin)");
@@ -164,6 +128,7 @@ void AddAdminCommands(CLI::App& app, Session& session) {
                      "handlers it covers: a name, or a prefix that ends in *; may be repeated");
   create->add_option("--description", flags->description, "for people");
   create->add_option("--ttl", flags->ttl, "how long it is good; default: without end");
+  AddReason(create, *flags);
 
   flags = std::make_shared<AdminFlags>();
   AddCommand(*credentials, session, "list", "List credentials, also revoked ones", flags,
@@ -176,11 +141,13 @@ void AddAdminCommands(CLI::App& app, Session& session) {
                                 RotateCredential);
   rotate->add_option("credential-id", flags->credential_id, "16 hexadecimal digits")->required();
   rotate->add_option("--overlap", flags->overlap, "how long the old one stays good; default 24h");
+  AddReason(rotate, *flags);
 
   flags = std::make_shared<AdminFlags>();
-  AddCommand(*credentials, session, "revoke", "End a credential", flags, RevokeCredential)
-      ->add_option("credential-id", flags->credential_id, "16 hexadecimal digits")
-      ->required();
+  CLI::App* revoke =
+      AddCommand(*credentials, session, "revoke", "End a credential", flags, RevokeCredential);
+  revoke->add_option("credential-id", flags->credential_id, "16 hexadecimal digits")->required();
+  AddReason(revoke, *flags);
 }
 
 }  // namespace once::cli

@@ -53,6 +53,7 @@ struct Session {
 // Each adds its commands to `app`. `session` must outlive the parsing and the action.
 void AddDataCommands(CLI::App& app, Session& session);
 void AddAdminCommands(CLI::App& app, Session& session);
+void AddPolicyCommands(CLI::App& app, Session& session);
 
 }  // namespace once::cli
 

@@ -30,6 +30,7 @@ struct DataFlags {
   std::string handler_version;
   std::string reference;
   std::string source;
+  bool can_probe = false;
   bool rejected = false;
   std::optional<std::string> result_string;
   std::string result_file;
@@ -125,6 +126,7 @@ absl::StatusOr<BeginRequest> BeginRequestOf(const DataFlags& flags, World& world
   request.wait = *wait;
   request.consumer = flags.consumer;
   request.handler_version = flags.handler_version;
+  request.can_probe = flags.can_probe;
   if (!flags.reference.empty() || !flags.source.empty()) {
     request.delivery = Delivery{flags.reference, DeliverySource::kUnknown};
     if (!flags.source.empty()) request.delivery->source = Sources().at(flags.source);
@@ -262,6 +264,8 @@ void AddDataCommands(CLI::App& app, Session& session) {
   begin->add_option("--reference", flags->reference, "the message's own id, for the attempt log");
   begin->add_option("--source", flags->source, "how the message came")
       ->check(CLI::IsMember(Sources()));
+  begin->add_flag("--can-probe", flags->can_probe,
+                  "you ask your own data what an earlier attempt did before you act");
 
   flags = std::make_shared<DataFlags>();
   CLI::App* complete = AddCommand(app, session, "complete", "Store the receipt", flags, Complete);

@@ -11,9 +11,10 @@ namespace once::cli {
 enum class ExitCode : int {
   kDone = 0,        // what was asked for: granted, stored, given back, renewed, a receipt found
   kError = 1,       // anything not below
+  kDiffers = 1,     // policy diff: as diff(1)
   kUsage = 2,       // the command line, or a value that the server refuses: do not repeat unchanged
   kTryAgain = 3,    // no server, no answer in time, too busy: the same call again is safe
-  kNotFound = 4,    // no such operation, tenant or credential
+  kNotFound = 4,    // no such operation, tenant, credential or version of policies
   kNotAllowed = 5,  // no or a bad credential, or one without the right
   kAlreadyExists = 6,  // such a tenant exists
   kCompleted = 10,     // begin: done before, do not execute

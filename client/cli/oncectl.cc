@@ -19,6 +19,7 @@ ExitCode Run(const std::vector<std::string>& arguments, World& world) {
   AddCommonFlags(app, session.flags);
   AddDataCommands(app, session);
   AddAdminCommands(app, session);
+  AddPolicyCommands(app, session);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     app.parse(std::move(reversed));

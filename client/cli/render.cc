@@ -78,6 +78,7 @@ struct Describe {
   Json operator()(const Granted& granted) const {
     Json json = {{"outcome", "granted"}, {"claim", ToJson(granted.claim)}};
     json["attempt_number"] = granted.attempt_number;
+    if (granted.recovery) json["recovery"] = true;
     if (granted.earlier_attempt.has_value()) {
       json["earlier_attempt"] = ToJson(*granted.earlier_attempt);
       json["earlier_attempt"]["outcome"] = "unknown";
@@ -122,6 +123,7 @@ struct Describe {
     Json json = {{"outcome", "in_doubt"},
                  {"earlier_attempt_count", in_doubt.earlier_attempt_count},
                  {"resolution", in_doubt.resolution}};
+    if (in_doubt.probe_allowed) json["probe_allowed"] = true;
     json["earlier_attempts"] = Json::array();
     for (const auto& attempt : in_doubt.earlier_attempts) {
       json["earlier_attempts"].push_back(ToJson(attempt));
@@ -271,6 +273,25 @@ Json ToJson(const Credential& credential) {
   return json;
 }
 
+Json ToJson(const PolicyVersion& version) {
+  return {{"version", version.version},
+          {"credential_id", version.credential_id},
+          {"reason", version.reason},
+          {"create_time", Text(version.create_time)}};
+}
+
+Json ToJson(const AuditRecord& record) {
+  return {{"record_id", record.record_id},
+          {"tenant", record.tenant},
+          {"action", ToString(record.action)},
+          {"subject", record.subject},
+          {"before", record.before},
+          {"after", record.after},
+          {"credential_id", record.credential_id},
+          {"reason", record.reason},
+          {"create_time", Text(record.create_time)}};
+}
+
 Json ErrorToJson(const absl::Status& status) {
   const ErrorInfo info = ErrorInfoOf(status);
   Json error = {{"code", absl::StatusCodeToString(status.code())},
@@ -337,5 +358,33 @@ std::string CredentialTable(const std::vector<Credential>& credentials) {
   }
   return Table(rows);
 }
+
+std::string PolicyVersionTable(const std::vector<PolicyVersion>& versions) {
+  std::vector<std::vector<std::string>> rows = {{"VERSION", "APPLIED", "BY", "REASON"}};
+  for (const auto& version : versions) {
+    rows.push_back({absl::StrCat(version.version), Text(version.create_time),
+                    Safe(version.credential_id), Safe(version.reason)});
+  }
+  return Table(rows);
+}
+
+std::string AuditTable(const std::vector<AuditRecord>& records) {
+  std::vector<std::vector<std::string>> rows = {
+      {"TIME", "BY", "TENANT", "ACTION", "SUBJECT", "REASON"}};
+  for (const auto& record : records) {
+    rows.push_back({Text(record.create_time),
+                    record.credential_id.empty() ? "onced" : Safe(record.credential_id),
+                    Safe(record.tenant.empty() ? "-" : record.tenant),
+                    Lower(ToString(record.action)), Safe(record.subject), Safe(record.reason)});
+  }
+  return Table(rows);
+}
+
+std::string VersionLine(const PolicyVersion& version) {
+  return absl::StrCat("by ", version.credential_id, " at ", Text(version.create_time), ": ",
+                      version.reason);
+}
+
+std::string SafeText(const std::string& text) { return Safe(text); }
 
 }  // namespace once::cli

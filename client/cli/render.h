@@ -25,6 +25,8 @@ Json ToJson(const RenewOutcome& outcome);
 Json ToJson(const LookupOutcome& outcome);
 Json ToJson(const Tenant& tenant);
 Json ToJson(const Credential& credential);
+Json ToJson(const PolicyVersion& version);
+Json ToJson(const AuditRecord& record);
 Json ErrorToJson(const absl::Status& status);
 
 // One line.
@@ -40,6 +42,14 @@ std::string ErrorText(const absl::Status& status);
 // Aligned columns.
 std::string TenantTable(const std::vector<Tenant>& tenants);
 std::string CredentialTable(const std::vector<Credential>& credentials);
+std::string PolicyVersionTable(const std::vector<PolicyVersion>& versions);
+std::string AuditTable(const std::vector<AuditRecord>& records);
+
+// "by CREDENTIAL at TIME: REASON"
+std::string VersionLine(const PolicyVersion& version);
+
+// Without bytes that would steer a terminal.
+std::string SafeText(const std::string& text);
 
 }  // namespace once::cli
 

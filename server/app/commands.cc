@@ -91,7 +91,8 @@ absl::Status InsertAdmin(store::Store& store, const auth::NewCredential& credent
   row.role = store::Role::kAdmin;
   row.secret_sha256 = credential.secret_sha256;
   row.description = "first admin, made by onced bootstrap";
-  const absl::StatusOr<store::CredentialRow> made = (*session)->BootstrapAdmin(row);
+  const absl::StatusOr<store::CredentialRow> made =
+      (*session)->BootstrapAdmin(row, {.credential_id = {}, .reason = "onced bootstrap"});
   if (absl::IsAlreadyExists(made.status())) {
     return absl::AlreadyExistsError(
         "refused: an active admin credential exists. Use it, or revoke it, to get another one");

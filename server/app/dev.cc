@@ -20,6 +20,9 @@ namespace {
 
 constexpr absl::string_view kTenant = "dev";
 
+// Who makes what a new store needs.
+store::Author Dev() { return {.credential_id = {}, .reason = "onced dev"}; }
+
 absl::Status MakeFolder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   const int error = errno;
@@ -29,7 +32,7 @@ absl::Status MakeFolder(const std::string& path) {
 
 absl::StatusOr<core::TenantId> EnsureTenant(store::ControlSession& session) {
   absl::StatusOr<store::TenantRow> tenant = session.GetTenant(kTenant);
-  if (absl::IsNotFound(tenant.status())) tenant = session.CreateTenant(kTenant);
+  if (absl::IsNotFound(tenant.status())) tenant = session.CreateTenant(kTenant, Dev());
   if (!tenant.ok()) return tenant.status();
   return tenant->id;
 }
@@ -56,7 +59,7 @@ absl::Status EnsureCredential(store::ControlSession& session, store::CredentialR
   if (!written.ok()) {
     return absl::Status(written.code(), absl::StrCat(file, ": ", written.message()));
   }
-  return session.CreateCredential(row, std::nullopt).status();
+  return session.CreateCredential(row, std::nullopt, Dev()).status();
 }
 
 absl::Status EnsureCredentials(const DevStore& dev) {

@@ -304,11 +304,6 @@ void AddLimitFlags(Table& table) {
                 ONCE_FIELD(rpc.limits.max_page_size));
   table.Integer({"max-json-depth", "Levels of JSON content."}, 1, 10'000,
                 ONCE_FIELD(rpc.limits.max_json_depth));
-  table.List({"in-doubt-handlers",
-              "Handlers whose expired leases are not given to the next caller but reported as in "
-              "doubt: exact names, or "
-              "prefixes that end in *."},
-             "PATTERN,...", ONCE_FIELD(rpc.in_doubt_handlers));
 }
 
 void AddPipelineFlags(Table& table) {
@@ -341,15 +336,15 @@ void AddPipelineFlags(Table& table) {
                   "Time after which a receipt is read from the database again: what an operator "
                   "changes there is seen within this time."},
                  absl::Seconds(1), absl::Hours(24), ONCE_FIELD(pipeline.receipt_cache_ttl));
-  table.Choice<>({"attempt-log",
-                  "When duplicates of completed operations are in the attempt log: durable before "
-                  "their answer, or buffered: answered from the receipt cache, and written within "
-                  "--attempt-log-window. Claims, completions and all else are logged in their own "
-                  "transaction in both cases."},
-                 std::vector<std::pair<std::string, pipeline::AttemptLogMode>>{
-                     {"durable", pipeline::AttemptLogMode::kDurable},
-                     {"buffered", pipeline::AttemptLogMode::kBuffered}},
-                 ONCE_FIELD(pipeline.attempt_log));
+  table.Choice<>(
+      {"attempt-log",
+       "When duplicates of completed operations are in the attempt log: durable before "
+       "their answer, or buffered: answered from the receipt cache, and written within "
+       "--attempt-log-window. Claims, completions and all else are logged in their own "
+       "transaction in both cases. For handlers whose policy does not say it."},
+      std::vector<std::pair<std::string, core::AttemptLog>>{
+          {"durable", core::AttemptLog::kDurable}, {"buffered", core::AttemptLog::kBuffered}},
+      ONCE_FIELD(pipeline.attempt_log));
   table.Duration({"attempt-log-window",
                   "Age at which buffered entries are written: what a killed server loses at most, "
                   "while the database answers."},
@@ -383,6 +378,14 @@ void AddAuthFlags(Table& table) {
   table.Integer({"max-pending-credentials",
                  "Calls that wait for a credential to be read. Beyond: OVERLOADED."},
                 1, 1'000'000, ONCE_FIELD(auth.max_pending));
+}
+
+void AddPolicyFlags(Table& table) {
+  table.Group("Policies");
+  table.Duration({"policy-refresh-interval",
+                  "How often the server asks the database whether handler policies have changed: a "
+                  "change is in force on every server within this time."},
+                 absl::Milliseconds(10), absl::Hours(1), ONCE_FIELD(policies.refresh_interval));
 }
 
 void AddRunFlags(Table& table) {
@@ -460,6 +463,7 @@ std::vector<Flag> AllFlags() {
   AddLimitFlags(table);
   AddPipelineFlags(table);
   AddAuthFlags(table);
+  AddPolicyFlags(table);
   AddRunFlags(table);
   return table.Take();
 }

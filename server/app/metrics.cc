@@ -260,6 +260,15 @@ std::vector<MetricInfo> AllMetrics() {
        kCounter,
        {"source", "result"},
        "Credentials checked. `source` is cache, or store where the answer had to be read."},
+      {"once_policy_reads_total",
+       kCounter,
+       {"result"},
+       "Reads of handler policies: ok or error. While they fail, the last known ones stay in "
+       "force."},
+      {"once_policy_read_time_seconds",
+       kGauge,
+       {},
+       "When the handler policies were last read, Unix time: they are not older than that."},
       {"once_logs_dropped_total",
        kCounter,
        {},
@@ -345,6 +354,8 @@ struct Metrics::Series {
   L<Gauge> sessions{registry, "once_store_sessions"};
   L<Counter> sessions_opened{registry, "once_store_sessions_opened_total"};
   L<Counter> authentications{registry, "once_authentications_total"};
+  L<Counter> policy_reads{registry, "once_policy_reads_total"};
+  S<Gauge> policy_read_time{registry, "once_policy_read_time_seconds"};
   S<Counter> logs_dropped{registry, "once_logs_dropped_total"};
   S<Gauge> ready{registry, "once_ready"};
   L<Gauge> build_info{registry, "once_build_info"};
@@ -369,6 +380,7 @@ Metrics::Metrics(size_t max_tenants) : series_(std::make_unique<Series>(max_tena
     s.retries.Get({why});
   }
   for (absl::string_view result : {"hit", "miss"}) s.receipt_cache.Get({result});
+  for (absl::string_view result : {"ok", "error"}) s.policy_reads.Get({result});
 }
 
 Metrics::~Metrics() = default;
@@ -427,6 +439,11 @@ void Metrics::OnSessionClosed(absl::string_view kind) { series_->sessions.Get({k
 
 void Metrics::OnAuthentication(bool from_cache, absl::StatusCode result) {
   series_->authentications.Get({from_cache ? "cache" : "store", ResultLabel(result)}).Increment();
+}
+
+void Metrics::OnPoliciesRead(bool good) {
+  series_->policy_reads.Get({good ? "ok" : "error"}).Increment();
+  if (good) series_->policy_read_time->SetToCurrentTime();
 }
 
 void Metrics::SetReady(bool ready) { series_->ready->Set(ready ? 1 : 0); }

@@ -60,6 +60,8 @@ class Metrics final : public pipeline::Observer,
 
   void OnAuthentication(bool from_cache, absl::StatusCode result) override;
 
+  void OnPoliciesRead(bool good);
+
   void SetReady(bool ready);
   // Which engine runs, for once_build_info.
   void SetStore(absl::string_view engine);

@@ -69,8 +69,9 @@ class ObservedControlSession final : public store::ControlSession {
   ObservedControlSession(std::unique_ptr<store::ControlSession> inner, StoreObserver* observer)
       : open_(observer, kKind), inner_(std::move(inner)) {}
 
-  absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name) override {
-    return inner_->CreateTenant(name);
+  absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name,
+                                                const store::Author& author) override {
+    return inner_->CreateTenant(name, author);
   }
   absl::StatusOr<store::TenantRow> GetTenant(absl::string_view name) override {
     return inner_->GetTenant(name);
@@ -79,12 +80,14 @@ class ObservedControlSession final : public store::ControlSession {
                                                             int limit) override {
     return inner_->ListTenants(after, limit);
   }
-  absl::StatusOr<store::CredentialRow> CreateCredential(
-      const store::CredentialRow& row, std::optional<absl::Duration> ttl) override {
-    return inner_->CreateCredential(row, ttl);
+  absl::StatusOr<store::CredentialRow> CreateCredential(const store::CredentialRow& row,
+                                                        std::optional<absl::Duration> ttl,
+                                                        const store::Author& author) override {
+    return inner_->CreateCredential(row, ttl, author);
   }
-  absl::StatusOr<store::CredentialRow> BootstrapAdmin(const store::CredentialRow& row) override {
-    return inner_->BootstrapAdmin(row);
+  absl::StatusOr<store::CredentialRow> BootstrapAdmin(const store::CredentialRow& row,
+                                                      const store::Author& author) override {
+    return inner_->BootstrapAdmin(row, author);
   }
   absl::StatusOr<store::CredentialRow> GetCredential(absl::string_view credential_id) override {
     return inner_->GetCredential(credential_id);
@@ -94,11 +97,36 @@ class ObservedControlSession final : public store::ControlSession {
     return inner_->ListCredentials(tenant, after, limit);
   }
   absl::StatusOr<store::CredentialRow> ExpireCredential(absl::string_view credential_id,
-                                                        absl::Duration in) override {
-    return inner_->ExpireCredential(credential_id, in);
+                                                        absl::Duration in,
+                                                        const store::Author& author) override {
+    return inner_->ExpireCredential(credential_id, in, author);
   }
-  absl::StatusOr<store::CredentialRow> RevokeCredential(absl::string_view credential_id) override {
-    return inner_->RevokeCredential(credential_id);
+  absl::StatusOr<store::CredentialRow> RevokeCredential(absl::string_view credential_id,
+                                                        const store::Author& author) override {
+    return inner_->RevokeCredential(credential_id, author);
+  }
+  absl::StatusOr<store::PolicyVersionRow> ApplyPolicies(core::TenantId tenant,
+                                                        int32_t expected_version,
+                                                        absl::string_view document,
+                                                        const store::Author& author) override {
+    return inner_->ApplyPolicies(tenant, expected_version, document, author);
+  }
+  absl::StatusOr<store::PolicyVersionRow> GetPolicies(core::TenantId tenant,
+                                                      int32_t version) override {
+    return inner_->GetPolicies(tenant, version);
+  }
+  absl::StatusOr<std::vector<store::PolicyVersionRow>> ListPolicyVersions(core::TenantId tenant,
+                                                                          int32_t before,
+                                                                          int limit) override {
+    return inner_->ListPolicyVersions(tenant, before, limit);
+  }
+  absl::StatusOr<std::vector<store::PolicyVersionRow>> ReadPolicyChanges(
+      int64_t change_id) override {
+    return inner_->ReadPolicyChanges(change_id);
+  }
+  absl::StatusOr<std::vector<store::AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
+                                                         int64_t before, int limit) override {
+    return inner_->ListAudit(tenant, before, limit);
   }
   absl::StatusOr<core::HandlerId> InternHandler(core::TenantId tenant, absl::string_view name,
                                                 bool create) override {

@@ -29,6 +29,7 @@ Server::Server(const Settings& settings, std::unique_ptr<store::Store> store, Lo
       log_(log),
       metrics_(static_cast<size_t>(settings.metrics_max_tenants)),
       calls_(settings.log.calls, log, &metrics_),
+      policy_log_(log, &metrics_),
       store_(ObserveStore(std::move(store), &metrics_)) {
   metrics_.SetStore(store_->engine());
 }
@@ -47,6 +48,7 @@ absl::Status Server::Start(const ShutdownSignals& signals) {
   if (absl::Status prepared = PrepareStore(preparation, *store_, signals, *log_); !prepared.ok()) {
     return prepared;
   }
+  if (absl::Status read = StartPolicies(signals); !read.ok()) return read;
 
   pipeline::Options options = settings_.pipeline;
   options.committers = std::min(options.committers, store_->max_write_sessions());
@@ -57,6 +59,7 @@ absl::Status Server::Start(const ShutdownSignals& signals) {
   rpc::ServerDependencies dependencies;
   dependencies.pipeline = pipeline_.get();
   dependencies.authenticator = authenticator_.get();
+  dependencies.policies = policies_.get();
   dependencies.store = store_.get();
   dependencies.clock = &clock_;
   dependencies.observer = &calls_;
@@ -98,6 +101,17 @@ absl::Status Server::StartHttp() {
   http_ = *std::move(http);
   log_->Info("HTTP answers", {{"http", http_address()}});
   return absl::OkStatus();
+}
+
+// Nothing is decided by policies that are not known: the server is not ready before.
+absl::Status Server::StartPolicies(const ShutdownSignals& signals) {
+  const auto start = [this] {
+    auto policies = policy::PolicyCache::Start(settings_.policies, settings_.rpc.limits,
+                                               store_.get(), &policy_log_);
+    if (policies.ok()) policies_ = *std::move(policies);
+    return policies.status();
+  };
+  return WaitForDatabase(start, settings_.startup_timeout, signals, *log_);
 }
 
 std::vector<std::string> Server::grpc_addresses() const {

@@ -1,5 +1,5 @@
-// The one place where the layers are put together: store → pipeline → authenticator → rpc, with
-// metrics, logs and HTTP around them; and where they are taken down in order.
+// The one place where the layers are put together: store → pipeline → authenticator → policies →
+// rpc, with metrics, logs and HTTP around them; and where they are taken down in order.
 #ifndef ONCE_APP_SERVER_H_
 #define ONCE_APP_SERVER_H_
 
@@ -16,11 +16,13 @@
 #include "app/http_server.h"
 #include "app/logging.h"
 #include "app/metrics.h"
+#include "app/policy_log.h"
 #include "app/settings.h"
 #include "app/signals.h"
 #include "auth/authenticator.h"
 #include "base/clock.h"
 #include "pipeline/pipeline.h"
+#include "policy/policy_cache.h"
 #include "rpc/server.h"
 #include "store/store.h"
 
@@ -36,7 +38,8 @@ class Server {
   // Stops without grace where Shutdown was not called.
   ~Server();
 
-  // HTTP first (alive, not ready), then waits for the database as PrepareStore does, then gRPC.
+  // HTTP first (alive, not ready), then waits for the database as PrepareStore does and reads the
+  // handler policies, then gRPC.
   // Blocks. Statuses of PrepareStore and of the listeners.
   absl::Status Start(const ShutdownSignals& signals);
 
@@ -53,6 +56,7 @@ class Server {
   enum class Phase : uint8_t { kStarting, kServing, kDraining };
 
   absl::Status StartHttp();
+  absl::Status StartPolicies(const ShutdownSignals& signals);
   absl::Status WritePorts();
   Readiness ReadinessNow() const;
 
@@ -61,10 +65,12 @@ class Server {
   base::RealClock clock_;
   Metrics metrics_;
   CallLog calls_;
+  PolicyLog policy_log_;
   // Each uses those above it.
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   std::unique_ptr<auth::Authenticator> authenticator_;
+  std::unique_ptr<policy::PolicyCache> policies_;
   std::unique_ptr<rpc::RpcServer> rpc_;
   std::atomic<Phase> phase_{Phase::kStarting};
   std::unique_ptr<HttpServer> http_;

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "auth/authenticator.h"
 #include "pipeline/pipeline.h"
+#include "policy/policy_cache.h"
 #include "rpc/server.h"
 
 namespace once::app {
@@ -47,7 +48,7 @@ struct Settings {
   bool migrate = false;
   absl::Duration startup_timeout = absl::Seconds(60);
 
-  // Listen addresses, transport bounds, limits, handlers in doubt. `rpc.tls` is filled in from
+  // Listen addresses, transport bounds, limits. `rpc.tls` is filled in from
   // `tls` where that names a certificate.
   rpc::ServerOptions rpc = DefaultRpcOptions();
   rpc::TlsOptions tls;
@@ -57,6 +58,7 @@ struct Settings {
 
   pipeline::Options pipeline = DefaultPipelineOptions();
   auth::AuthenticatorOptions auth;
+  policy::PolicyCacheOptions policies;
 
   absl::Duration shutdown_grace = absl::Seconds(25);
   absl::Duration drain_delay = absl::ZeroDuration();

@@ -74,18 +74,18 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenStore(const StoreSettings& set
   return store::OpenSqliteStore(options);
 }
 
-absl::Status PrepareStore(const StorePreparation& preparation, store::Store& store,
-                          const ShutdownSignals& signals, Log& log) {
+absl::Status WaitForDatabase(absl::FunctionRef<absl::Status()> attempt, absl::Duration timeout,
+                             const ShutdownSignals& signals, Log& log) {
   const absl::Time start = absl::Now();
   absl::Duration pause = kFirstPause;
   while (true) {
-    absl::Status status = MigrateAndCheck(preparation, store, log);
+    absl::Status status = attempt();
     if (!WorthWaiting(status)) return status;
-    const absl::Duration left = start + preparation.timeout - absl::Now();
+    const absl::Duration left = start + timeout - absl::Now();
     if (left <= absl::ZeroDuration()) {
-      return absl::UnavailableError(
-          absl::StrCat("the database could not be used within --startup-timeout=",
-                       DurationText(preparation.timeout), ": ", status.message()));
+      return absl::UnavailableError(absl::StrCat(
+          "the database could not be used within --startup-timeout=", DurationText(timeout), ": ",
+          status.message()));
     }
     log.Warn("waiting for the database", {{"error", std::string(status.message())},
                                           {"seconds_left", absl::ToDoubleSeconds(left)}});
@@ -94,6 +94,12 @@ absl::Status PrepareStore(const StorePreparation& preparation, store::Store& sto
     }
     pause = std::min(2 * pause, kLongestPause);
   }
+}
+
+absl::Status PrepareStore(const StorePreparation& preparation, store::Store& store,
+                          const ShutdownSignals& signals, Log& log) {
+  return WaitForDatabase([&] { return MigrateAndCheck(preparation, store, log); },
+                         preparation.timeout, signals, log);
 }
 
 }  // namespace once::app

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "app/logging.h"
@@ -18,6 +19,11 @@ namespace once::app {
 // sessions that will be asked for. `clock` must outlive the store. Blocks on files.
 absl::StatusOr<std::unique_ptr<store::Store>> OpenStore(const StoreSettings& settings,
                                                         int committers, const base::Clock* clock);
+
+// Runs `attempt` until it says something else than that the database cannot be reached, and logs
+// the waiting. Its last status; UNAVAILABLE after `timeout`, CANCELLED after a signal. Blocks.
+absl::Status WaitForDatabase(absl::FunctionRef<absl::Status()> attempt, absl::Duration timeout,
+                             const ShutdownSignals& signals, Log& log);
 
 struct StorePreparation {
   bool migrate = false;

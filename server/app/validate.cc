@@ -2,12 +2,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -162,22 +160,6 @@ void CheckLimits(const Settings& settings, Problems* problems) {
              DurationText, problems);
 }
 
-void CheckPatterns(const Settings& settings, Problems* problems) {
-  for (const std::string& pattern : settings.rpc.in_doubt_handlers) {
-    absl::string_view name = pattern;
-    absl::ConsumeSuffix(&name, "*");
-    const bool valid = std::all_of(name.begin(), name.end(), [](char c) {
-      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("._:/-", c);
-    });
-    if (!valid || pattern.empty() || name.size() > core::kMaxHandlerBytes) {
-      problems->push_back(
-          absl::StrCat("--in-doubt-handlers=", pattern,
-                       ": must be a name of 1 to 128 bytes of [A-Za-z0-9._:/-], or a prefix that "
-                       "ends in *"));
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> Validate(Command command, const Settings& settings) {
@@ -201,7 +183,6 @@ std::vector<std::string> Validate(Command command, const Settings& settings) {
   CheckListen(command, settings, &problems);
   CheckHttpListen(command, settings, &problems);
   CheckLimits(settings, &problems);
-  CheckPatterns(settings, &problems);
   return problems;
 }
 

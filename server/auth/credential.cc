@@ -5,9 +5,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/random_id.h"
 #include "base/sha256.h"
+#include "core/handler_policy.h"
 
 namespace once::auth {
 namespace {
@@ -54,17 +54,10 @@ std::optional<ParsedToken> ParseToken(absl::string_view token) {
   return ParsedToken{.credential_id = std::string(id), .secret_sha256 = base::Sha256(secret)};
 }
 
-bool MatchesPattern(absl::string_view pattern, absl::string_view handler) {
-  if (absl::ConsumeSuffix(&pattern, "*")) {
-    return absl::StartsWith(handler, pattern);
-  }
-  return handler == pattern;
-}
-
 bool CoversHandler(const Principal& principal, absl::string_view handler) {
   return std::any_of(
       principal.handler_patterns.begin(), principal.handler_patterns.end(),
-      [handler](const std::string& pattern) { return MatchesPattern(pattern, handler); });
+      [handler](const std::string& pattern) { return core::MatchesPattern(pattern, handler); });
 }
 
 }  // namespace once::auth

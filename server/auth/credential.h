@@ -42,9 +42,6 @@ struct Principal {
   std::vector<std::string> handler_patterns;
 };
 
-// A pattern is an exact name, or a prefix that ends in "*".
-bool MatchesPattern(absl::string_view pattern, absl::string_view handler);
-
 bool CoversHandler(const Principal& principal, absl::string_view handler);
 
 }  // namespace once::auth

@@ -36,6 +36,10 @@ std::optional<absl::Duration> DefaultRetryDelay(ErrorReason reason) {
     case ErrorReason::kTenantNotFound:
     case ErrorReason::kCredentialNotFound:
     case ErrorReason::kInternal:
+    case ErrorReason::kHandlerNotAllowed:
+    case ErrorReason::kPoliciesNotFound:
+    case ErrorReason::kPolicyVersionMismatch:
+    case ErrorReason::kDigestChangeNotAccepted:
       return std::nullopt;
   }
   return std::nullopt;
@@ -77,6 +81,14 @@ absl::string_view ReasonName(ErrorReason reason) {
       return "CREDENTIAL_NOT_FOUND";
     case ErrorReason::kInternal:
       return "INTERNAL";
+    case ErrorReason::kHandlerNotAllowed:
+      return "HANDLER_NOT_ALLOWED";
+    case ErrorReason::kPoliciesNotFound:
+      return "POLICIES_NOT_FOUND";
+    case ErrorReason::kPolicyVersionMismatch:
+      return "POLICY_VERSION_MISMATCH";
+    case ErrorReason::kDigestChangeNotAccepted:
+      return "DIGEST_CHANGE_NOT_ACCEPTED";
   }
   return "INTERNAL";
 }
@@ -94,6 +106,7 @@ absl::StatusCode CodeOf(ErrorReason reason) {
     case ErrorReason::kOperationNotFound:
     case ErrorReason::kTenantNotFound:
     case ErrorReason::kCredentialNotFound:
+    case ErrorReason::kPoliciesNotFound:
       return absl::StatusCode::kNotFound;
     case ErrorReason::kQuotaExceeded:
     case ErrorReason::kOverloaded:
@@ -106,6 +119,11 @@ absl::StatusCode CodeOf(ErrorReason reason) {
       return absl::StatusCode::kDeadlineExceeded;
     case ErrorReason::kTenantAlreadyExists:
       return absl::StatusCode::kAlreadyExists;
+    case ErrorReason::kHandlerNotAllowed:
+    case ErrorReason::kDigestChangeNotAccepted:
+      return absl::StatusCode::kFailedPrecondition;
+    case ErrorReason::kPolicyVersionMismatch:
+      return absl::StatusCode::kAborted;
     case ErrorReason::kInternal:
       return absl::StatusCode::kInternal;
   }

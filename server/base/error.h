@@ -36,6 +36,10 @@ enum class ErrorReason : uint8_t {
   kTenantNotFound = 14,
   kCredentialNotFound = 15,
   kInternal = 16,
+  kHandlerNotAllowed = 17,
+  kPoliciesNotFound = 18,
+  kPolicyVersionMismatch = 19,
+  kDigestChangeNotAccepted = 20,
 };
 
 struct ErrorDetails {

@@ -40,8 +40,10 @@ InProgress InProgressOf(const OperationRow& row, InProgress::Reason reason, DbTi
 }
 
 // The attempts whose outcome nobody knows: the lapsed holder, then the one it had taken over from.
-InDoubt InDoubtOf(const OperationRow& row, DbTime now) {
-  InDoubt doubt{.earlier_attempts = {}, .earlier_attempt_count = row.unknown_attempts};
+InDoubt InDoubtOf(const OperationRow& row, LapsePolicy on_lapse, DbTime now) {
+  InDoubt doubt{.earlier_attempts = {},
+                .earlier_attempt_count = row.unknown_attempts,
+                .probe_allowed = on_lapse == LapsePolicy::kProbe};
   if (Lapsed(row, now)) {
     doubt.earlier_attempts.push_back(row.claim);
     ++doubt.earlier_attempt_count;
@@ -81,11 +83,27 @@ ClaimLost ClaimLostOf(const OperationRow& row, AttemptId attempt, Fence fence, D
   return lost;
 }
 
-Granted GrantedOf(const OperationRow& row, DbTime now) {
+// The mark of a recovery follows from the row and the request alone, so that a repeat is answered
+// as the first was, whatever the policy says by then.
+Granted GrantedOf(const OperationRow& row, const BeginRequest& request, DbTime now) {
   return Granted{.claim = row.claim,
                  .lease_remaining = LeaseRemaining(row, now),
                  .attempt_number = row.claims,
-                 .earlier_attempt = row.unknown};
+                 .earlier_attempt = row.unknown,
+                 .recovery = row.unknown.has_value() && request.can_probe};
+}
+
+// Whether `request` may run although an earlier attempt's outcome is unknown.
+bool MayRunAgain(const BeginRequest& request) {
+  switch (request.on_lapse) {
+    case LapsePolicy::kRetry:
+      return true;
+    case LapsePolicy::kInDoubt:
+      return false;
+    case LapsePolicy::kProbe:
+      return request.can_probe;
+  }
+  return false;
 }
 
 Decision<BeginOutcome> GrantNewClaim(OperationRow row, const BeginRequest& request, DbTime now) {
@@ -97,18 +115,18 @@ Decision<BeginOutcome> GrantNewClaim(OperationRow row, const BeginRequest& reque
                         .begun = now,
                         .lease_expires = now + request.lease};
   ++row.claims;
-  Granted granted = GrantedOf(row, now);
+  Granted granted = GrantedOf(row, request, now);
   return {.outcome = std::move(granted), .row_after = std::move(row)};
 }
 
 Decision<BeginOutcome> GrantAgain(const OperationRow& row, const BeginRequest& request,
                                   DbTime now) {
   if (row.claim.lease_expires - now >= request.lease / 2) {
-    return {.outcome = GrantedOf(row, now), .row_after = std::nullopt};
+    return {.outcome = GrantedOf(row, request, now), .row_after = std::nullopt};
   }
   OperationRow after = row;
   after.claim.lease_expires = now + request.lease;
-  Granted granted = GrantedOf(after, now);
+  Granted granted = GrantedOf(after, request, now);
   return {.outcome = std::move(granted), .row_after = std::move(after)};
 }
 
@@ -125,8 +143,8 @@ Decision<BeginOutcome> BeginOnReleased(const OperationRow& row, const BeginReque
             .row_after = std::nullopt};
   }
   // The release says nothing about the attempt that the releasing one had taken over from.
-  if (row.unknown.has_value() && request.on_lapse == LapsePolicy::kInDoubt) {
-    return {.outcome = InDoubtOf(row, now), .row_after = std::nullopt};
+  if (row.unknown.has_value() && !MayRunAgain(request)) {
+    return {.outcome = InDoubtOf(row, request.on_lapse, now), .row_after = std::nullopt};
   }
   return GrantNewClaim(row, request, now);
 }
@@ -140,13 +158,10 @@ Decision<BeginOutcome> BeginOnClaimed(const OperationRow& row, const BeginReques
     return {.outcome = InProgressOf(row, InProgress::Reason::kHeld, now),
             .row_after = std::nullopt};
   }
-  switch (request.on_lapse) {
-    case LapsePolicy::kRetry:
-      return TakeOver(row, request, now);
-    case LapsePolicy::kInDoubt:
-      break;
+  if (!MayRunAgain(request)) {
+    return {.outcome = InDoubtOf(row, request.on_lapse, now), .row_after = std::nullopt};
   }
-  return {.outcome = InDoubtOf(row, now), .row_after = std::nullopt};
+  return TakeOver(row, request, now);
 }
 
 }  // namespace
@@ -157,11 +172,10 @@ OperationState StateOf(const OperationRow& row, LapsePolicy on_lapse, DbTime now
       if (!Lapsed(row, now)) {
         return OperationState::kClaimed;
       }
-      return on_lapse == LapsePolicy::kInDoubt ? OperationState::kInDoubt : OperationState::kLapsed;
+      return on_lapse == LapsePolicy::kRetry ? OperationState::kLapsed : OperationState::kInDoubt;
     case RowState::kReleased:
-      return row.unknown.has_value() && on_lapse == LapsePolicy::kInDoubt
-                 ? OperationState::kInDoubt
-                 : OperationState::kReleased;
+      return row.unknown.has_value() && on_lapse != LapsePolicy::kRetry ? OperationState::kInDoubt
+                                                                        : OperationState::kReleased;
     case RowState::kCompleted:
       return OperationState::kCompleted;
     case RowState::kTombstone:
@@ -287,7 +301,7 @@ LookupOutcome DecideLookup(const OperationRow* row, const LookupRequest& request
     case OperationState::kTombstone:
       return ExpiredOf(*row);
     case OperationState::kInDoubt:
-      return InDoubtOf(*row, now);
+      return InDoubtOf(*row, request.on_lapse, now);
     case OperationState::kClaimed:
       return InProgressOf(*row, InProgress::Reason::kHeld, now);
     case OperationState::kReleased:

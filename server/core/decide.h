@@ -25,6 +25,9 @@ struct Granted {
   absl::Duration lease_remaining;
   int32_t attempt_number = 1;
   std::optional<ClaimInfo> earlier_attempt;
+  // An earlier attempt's outcome is unknown, and the caller said that it asks its business data
+  // before it acts.
+  bool recovery = false;
 };
 
 struct Completed {
@@ -59,6 +62,7 @@ struct Conflict {
 struct InDoubt {
   std::vector<ClaimInfo> earlier_attempts;  // latest first
   int32_t earlier_attempt_count = 0;
+  bool probe_allowed = false;  // a Begin that can probe would be granted
 };
 
 struct Expired {
@@ -111,6 +115,8 @@ struct BeginRequest {
   std::string consumer;
   std::string handler_version;
   LapsePolicy on_lapse = LapsePolicy::kRetry;
+  // The caller asks its business data about an earlier attempt before it acts.
+  bool can_probe = false;
 };
 
 struct CompleteRequest {

@@ -22,9 +22,17 @@ inline constexpr size_t kMaxAggregateIdBytes = 255;
 inline constexpr size_t kMaxTenantNameBytes = 128;
 inline constexpr size_t kMaxDescriptionBytes = 255;
 inline constexpr size_t kMaxHandlerPatterns = 64;
+inline constexpr size_t kMaxPolicies = 256;  // of one tenant
+inline constexpr size_t kMaxIgnoredMemberBytes = 255;
+// All policies of a tenant, as they are stored.
+inline constexpr size_t kMaxPolicyBytes = size_t{512} << 10;
 // Results up to this size lie in the operation's row; larger ones in a table of their own, where
 // the count of deliveries does not rewrite them.
 inline constexpr size_t kMaxInlineResultBytes = 512;
+
+// Of a policy's times in days and years.
+inline constexpr absl::Duration kMinRetention = absl::Seconds(1);
+inline constexpr absl::Duration kMaxRetention = absl::Hours(24 * 3653);  // 10 years
 
 struct Limits {
   size_t max_content_bytes = size_t{1} << 20;
@@ -40,6 +48,17 @@ struct Limits {
   int max_page_size = 1000;
   int max_json_depth = 128;
 };
+
+// What leases a caller may ask for.
+struct LeaseRange {
+  absl::Duration normal;  // where it asks for none
+  absl::Duration least;
+  absl::Duration greatest;
+};
+
+inline LeaseRange LeaseRangeOf(const Limits& limits) {
+  return {.normal = limits.default_lease, .least = limits.min_lease, .greatest = limits.max_lease};
+}
 
 }  // namespace once::core
 

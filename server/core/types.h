@@ -93,6 +93,7 @@ enum class OperationState : uint8_t {
 enum class LapsePolicy : uint8_t {
   kRetry,    // granted, with the earlier attempt shown
   kInDoubt,  // nobody runs until the earlier attempt's outcome is known
+  kProbe,    // granted to callers that ask their business data first; in doubt to others
 };
 
 }  // namespace once::core

@@ -102,9 +102,10 @@ class PipelineImpl final : public Pipeline {
   void Begin(BeginCall call, Done<core::BeginOutcome> done) override {
     const size_t bytes = SizeOf(call.delivery) + call.request.consumer.size();
     const absl::Duration wait = call.wait;
+    const core::AttemptLog log = call.attempt_log.value_or(options_.attempt_log);
     store::BeginCommand command{{}, {}, std::move(call.request), std::move(call.delivery)};
     // In the durable mode a transaction is needed anyway, and then the row counts its deliveries.
-    if (receipts_.enabled() && options_.attempt_log == AttemptLogMode::kBuffered) {
+    if (receipts_.enabled() && log == core::AttemptLog::kBuffered) {
       if (const auto known = Known(call.info)) {
         return AnswerRepeated(*known, std::move(call.info), std::move(command), bytes,
                               std::move(done));
@@ -226,7 +227,7 @@ class PipelineImpl final : public Pipeline {
       duties.push_back({[&worker] { return worker.NextDeadline(); },
                         [&worker](absl::Time now) { worker.FailOver(now); }});
     });
-    if (options_.attempt_log == AttemptLogMode::kBuffered) attempts_.Start();
+    attempts_.Start();
     poller_.Start();
     timekeeper_.Start(std::move(duties));
   }

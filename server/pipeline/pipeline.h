@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -23,12 +24,11 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "core/decide.h"
+#include "core/handler_policy.h"
 #include "core/types.h"
 #include "store/store.h"
 
 namespace once::pipeline {
-
-enum class AttemptLogMode : uint8_t { kDurable, kBuffered };
 
 // What a server gives each committer: while one connection commits, another works on the next
 // transaction; a third where transactions are full.
@@ -48,8 +48,9 @@ struct Options {
   // most.
   size_t receipt_cache_bytes = 0;
   absl::Duration receipt_cache_ttl = absl::Minutes(1);
-  // Log entries of duplicates: written before the answer, or within the window after it.
-  AttemptLogMode attempt_log = AttemptLogMode::kDurable;
+  // Log entries of duplicates: written before the answer, or within the window after it. For calls
+  // that do not say it themselves.
+  core::AttemptLog attempt_log = core::AttemptLog::kDurable;
   absl::Duration attempt_log_window = absl::Milliseconds(200);
   // Per committer and per reader: beyond, calls are refused with OVERLOADED at once.
   size_t max_queue_calls = 10'000;
@@ -96,6 +97,7 @@ struct BeginCall {
   // How long to wait while another attempt holds the claim (0: not at all); the answer then comes
   // before the deadline.
   absl::Duration wait;
+  std::optional<core::AttemptLog> attempt_log = std::nullopt;  // of the handler
 };
 struct CompleteCall {
   CallInfo info;

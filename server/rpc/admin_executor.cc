@@ -15,6 +15,11 @@ constexpr int kAttempts = 5;
 
 absl::Status Draining() { return MakeError(ErrorReason::kDraining, "the server is shutting down"); }
 
+// Whether it is an answer: the store's own errors have no reason.
+bool IsOurs(const absl::Status& error) {
+  return base::DetailsOf(error).reason != ErrorReason::kInternal;
+}
+
 // What a caller is told of an error of the store that stayed.
 absl::Status StoreError(const absl::Status& error) {
   if (absl::IsAborted(error) || absl::IsUnavailable(error)) {
@@ -94,6 +99,9 @@ absl::Status AdminExecutor::RunTask(AdminTask& task) {
                        "the call's deadline passed before its transaction; nothing was written");
     }
     result = TryOnce(task);
+    if (IsOurs(result)) {
+      return result;
+    }
     unknown = unknown || absl::IsUnknown(result);
     const bool again = absl::IsAborted(result) || absl::IsUnavailable(result) ||
                        (absl::IsUnknown(result) && task.repeatable);

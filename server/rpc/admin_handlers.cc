@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "once/v1/admin_service.pb.h"
 #include "rpc/admin_operations.h"
+#include "rpc/policy_operations.h"
 
 namespace once::rpc {
 namespace {
@@ -31,6 +32,21 @@ std::string SubjectOf(const v1::RotateCredentialRequest& request,
 std::string SubjectOf(const v1::RevokeCredentialRequest& request,
                       const v1::RevokeCredentialResponse&) {
   return absl::StrCat("credential ", request.credential_id());
+}
+
+std::string SubjectOf(const v1::GetHandlerPoliciesRequest&, const v1::GetHandlerPoliciesResponse&) {
+  return {};
+}
+std::string SubjectOf(const v1::ListHandlerPolicyVersionsRequest&,
+                      const v1::ListHandlerPolicyVersionsResponse&) {
+  return {};
+}
+std::string SubjectOf(const v1::ApplyHandlerPoliciesRequest& request,
+                      const v1::ApplyHandlerPoliciesResponse& response) {
+  return absl::StrCat("policies ", request.tenant(), " version ", response.version().version());
+}
+std::string SubjectOf(const v1::ListAuditRecordsRequest&, const v1::ListAuditRecordsResponse&) {
+  return {};
 }
 
 // The request while the call is under way, and the last run's response.
@@ -75,7 +91,8 @@ Handler Method(AdminExecutor* executor, const core::Limits* limits, bool repeata
       std::move(call).Fail(parsed);
       return;
     }
-    absl::StatusOr<AdminWork<Response>> work = Prepare(request, *limits);
+    absl::StatusOr<AdminWork<Response>> work = Prepare(
+        request, AdminContext{.limits = *limits, .credential_id = call.principal()->credential_id});
     if (!work.ok()) {
       std::move(call).Fail(work.status());
       return;
@@ -104,6 +121,17 @@ Handlers AdminHandlers(AdminExecutor* executor, const core::Limits* limits) {
       {"RotateCredential",
        Method<v1::RotateCredentialRequest, v1::RotateCredentialResponse>(executor, limits, kOnce)},
       {"RevokeCredential", Method<v1::RevokeCredentialRequest, v1::RevokeCredentialResponse>(
+                               executor, limits, kRepeatable)},
+      {"GetHandlerPolicies", Method<v1::GetHandlerPoliciesRequest, v1::GetHandlerPoliciesResponse>(
+                                 executor, limits, kRepeatable)},
+      {"ListHandlerPolicyVersions",
+       Method<v1::ListHandlerPolicyVersionsRequest, v1::ListHandlerPolicyVersionsResponse>(
+           executor, limits, kRepeatable)},
+      // A set that a lost run stored is found to be the current one.
+      {"ApplyHandlerPolicies",
+       Method<v1::ApplyHandlerPoliciesRequest, v1::ApplyHandlerPoliciesResponse>(executor, limits,
+                                                                                 kRepeatable)},
+      {"ListAuditRecords", Method<v1::ListAuditRecordsRequest, v1::ListAuditRecordsResponse>(
                                executor, limits, kRepeatable)},
   };
 }

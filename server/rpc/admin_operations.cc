@@ -36,12 +36,6 @@ absl::Status CredentialNotFound(absl::string_view id) {
                    {{"credential_id", std::string(id)}});
 }
 
-absl::StatusOr<store::TenantRow> FindTenant(store::ControlSession& session,
-                                            const std::string& name) {
-  auto tenant = session.GetTenant(name);
-  return absl::IsNotFound(tenant.status()) ? TenantNotFound(name) : std::move(tenant);
-}
-
 v1::Role ToWire(store::Role role) {
   switch (role) {
     case store::Role::kConsumer:
@@ -145,23 +139,25 @@ struct Shown {
 // Each run makes a secret of its own: one that may have been stored by a run of unknown outcome was
 // never shown.
 absl::StatusOr<Shown> StoreNewCredential(store::ControlSession& session, store::CredentialRow row,
-                                         std::optional<absl::Duration> ttl) {
+                                         std::optional<absl::Duration> ttl,
+                                         const store::Author& author) {
   const auth::NewCredential made = auth::MakeCredential();
   row.credential_id = made.credential_id;
   row.secret_sha256 = made.secret_sha256;
-  ONCE_ASSIGN_OR_RETURN(store::CredentialRow stored, session.CreateCredential(row, ttl));
+  ONCE_ASSIGN_OR_RETURN(store::CredentialRow stored, session.CreateCredential(row, ttl, author));
   stored.tenant_name = row.tenant_name;
   return Shown{.row = std::move(stored), .token = made.token.Reveal()};
 }
 
 absl::StatusOr<v1::CreateCredentialResponse> CreateCredential(store::ControlSession& session,
                                                               store::CredentialRow row,
-                                                              std::optional<absl::Duration> ttl) {
+                                                              std::optional<absl::Duration> ttl,
+                                                              const store::Author& author) {
   if (row.role != store::Role::kAdmin) {
     ONCE_ASSIGN_OR_RETURN(const store::TenantRow tenant, FindTenant(session, row.tenant_name));
     row.tenant = tenant.id;
   }
-  ONCE_ASSIGN_OR_RETURN(Shown made, StoreNewCredential(session, std::move(row), ttl));
+  ONCE_ASSIGN_OR_RETURN(Shown made, StoreNewCredential(session, std::move(row), ttl, author));
   v1::CreateCredentialResponse response;
   Fill(made.row, response.mutable_credential());
   response.set_token(std::move(made.token));
@@ -171,7 +167,8 @@ absl::StatusOr<v1::CreateCredentialResponse> CreateCredential(store::ControlSess
 // The new one first: a failure between the two steps leaves the old one good.
 absl::StatusOr<v1::RotateCredentialResponse> RotateCredential(store::ControlSession& session,
                                                               const std::string& id,
-                                                              absl::Duration overlap) {
+                                                              absl::Duration overlap,
+                                                              const store::Author& author) {
   auto old = session.GetCredential(id);
   if (absl::IsNotFound(old.status())) {
     return CredentialNotFound(id);
@@ -190,11 +187,11 @@ absl::StatusOr<v1::RotateCredentialResponse> RotateCredential(store::ControlSess
   row.role = old->role;
   row.handler_patterns = old->handler_patterns;
   row.description = old->description;
-  ONCE_ASSIGN_OR_RETURN(Shown made, StoreNewCredential(session, std::move(row), ttl));
-  auto replaced = session.ExpireCredential(id, overlap);
+  ONCE_ASSIGN_OR_RETURN(Shown made, StoreNewCredential(session, std::move(row), ttl, author));
+  auto replaced = session.ExpireCredential(id, overlap, author);
   if (!replaced.ok()) {
     // Its secret will not be shown. Best effort: it is known to nobody.
-    (void)session.RevokeCredential(made.row.credential_id);
+    (void)session.RevokeCredential(made.row.credential_id, author);
     return replaced.status();
   }
   if (replaced->tenant_name.empty()) {
@@ -247,14 +244,25 @@ absl::StatusOr<v1::ListTenantsResponse> ListTenants(store::ControlSession& sessi
   return response;
 }
 
+absl::Status CheckReason(const std::string& reason) {
+  return CheckSize(Field("reason"), reason, core::kMaxReasonBytes);
+}
+
 }  // namespace
 
+absl::StatusOr<store::TenantRow> FindTenant(store::ControlSession& session,
+                                            const std::string& name) {
+  auto tenant = session.GetTenant(name);
+  return absl::IsNotFound(tenant.status()) ? TenantNotFound(name) : std::move(tenant);
+}
+
 absl::StatusOr<AdminWork<v1::CreateTenantResponse>> Prepare(const v1::CreateTenantRequest& request,
-                                                            const core::Limits&) {
+                                                            const AdminContext& context) {
   ONCE_RETURN_IF_ERROR(CheckName(Field("name"), request.name(), core::kMaxTenantNameBytes));
-  return [name = request.name()](
+  ONCE_RETURN_IF_ERROR(CheckReason(request.reason()));
+  return [name = request.name(), author = AuthorOf(request, context)](
              store::ControlSession& session) -> absl::StatusOr<v1::CreateTenantResponse> {
-    const auto row = session.CreateTenant(name);
+    const auto row = session.CreateTenant(name, author);
     if (absl::IsAlreadyExists(row.status())) {
       return MakeError(ErrorReason::kTenantAlreadyExists,
                        absl::StrCat("there is a tenant ", name, " already"), {{"tenant", name}});
@@ -267,16 +275,16 @@ absl::StatusOr<AdminWork<v1::CreateTenantResponse>> Prepare(const v1::CreateTena
 }
 
 absl::StatusOr<AdminWork<v1::ListTenantsResponse>> Prepare(const v1::ListTenantsRequest& request,
-                                                           const core::Limits& limits) {
+                                                           const AdminContext& context) {
   const std::string query = "tenants";
   ONCE_ASSIGN_OR_RETURN(const int size,
-                        ParsePageSize(Field("page_size"), request.page_size(), limits));
+                        ParsePageSize(Field("page_size"), request.page_size(), context.limits));
   ONCE_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(query, request.page_token()));
   return [=](store::ControlSession& session) { return ListTenants(session, query, after, size); };
 }
 
 absl::StatusOr<AdminWork<v1::CreateCredentialResponse>> Prepare(
-    const v1::CreateCredentialRequest& request, const core::Limits&) {
+    const v1::CreateCredentialRequest& request, const AdminContext& context) {
   store::CredentialRow row;
   ONCE_ASSIGN_OR_RETURN(row.role, ToRole(request.role()));
   ONCE_ASSIGN_OR_RETURN(row.handler_patterns, ToPatterns(request, row.role));
@@ -285,18 +293,21 @@ absl::StatusOr<AdminWork<v1::CreateCredentialResponse>> Prepare(
   ONCE_ASSIGN_OR_RETURN(const std::optional<absl::Duration> ttl, ToTtl(request.ttl()));
   row.tenant_name = request.tenant();
   row.description = request.description();
-  return [=](store::ControlSession& session) { return CreateCredential(session, row, ttl); };
+  ONCE_RETURN_IF_ERROR(CheckReason(request.reason()));
+  return [row, ttl, author = AuthorOf(request, context)](store::ControlSession& session) {
+    return CreateCredential(session, row, ttl, author);
+  };
 }
 
 absl::StatusOr<AdminWork<v1::ListCredentialsResponse>> Prepare(
-    const v1::ListCredentialsRequest& request, const core::Limits& limits) {
+    const v1::ListCredentialsRequest& request, const AdminContext& context) {
   if (!request.tenant().empty()) {
     ONCE_RETURN_IF_ERROR(CheckName(Field("tenant"), request.tenant(), core::kMaxTenantNameBytes));
   }
   const std::string tenant = request.tenant();
   const std::string query = absl::StrCat("credentials ", tenant);
   ONCE_ASSIGN_OR_RETURN(const int size,
-                        ParsePageSize(Field("page_size"), request.page_size(), limits));
+                        ParsePageSize(Field("page_size"), request.page_size(), context.limits));
   ONCE_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(query, request.page_token()));
   return [=](store::ControlSession& session) {
     return ListCredentials(session, tenant, query, after, size);
@@ -304,24 +315,27 @@ absl::StatusOr<AdminWork<v1::ListCredentialsResponse>> Prepare(
 }
 
 absl::StatusOr<AdminWork<v1::RotateCredentialResponse>> Prepare(
-    const v1::RotateCredentialRequest& request, const core::Limits&) {
+    const v1::RotateCredentialRequest& request, const AdminContext& context) {
   ONCE_RETURN_IF_ERROR(CheckCredentialId(request.credential_id()));
   absl::Duration overlap = kDefaultOverlap;
   if (request.has_overlap()) {
     ONCE_ASSIGN_OR_RETURN(overlap, ParseDuration(Field("overlap"), request.overlap(),
                                                  absl::ZeroDuration(), kMaxOverlap));
   }
-  return [id = request.credential_id(), overlap](store::ControlSession& session) {
-    return RotateCredential(session, id, overlap);
+  ONCE_RETURN_IF_ERROR(CheckReason(request.reason()));
+  return [id = request.credential_id(), overlap,
+          author = AuthorOf(request, context)](store::ControlSession& session) {
+    return RotateCredential(session, id, overlap, author);
   };
 }
 
 absl::StatusOr<AdminWork<v1::RevokeCredentialResponse>> Prepare(
-    const v1::RevokeCredentialRequest& request, const core::Limits&) {
+    const v1::RevokeCredentialRequest& request, const AdminContext& context) {
   ONCE_RETURN_IF_ERROR(CheckCredentialId(request.credential_id()));
-  return [id = request.credential_id()](
+  ONCE_RETURN_IF_ERROR(CheckReason(request.reason()));
+  return [id = request.credential_id(), author = AuthorOf(request, context)](
              store::ControlSession& session) -> absl::StatusOr<v1::RevokeCredentialResponse> {
-    const auto row = session.RevokeCredential(id);
+    const auto row = session.RevokeCredential(id, author);
     if (absl::IsNotFound(row.status())) {
       return CredentialNotFound(id);
     }

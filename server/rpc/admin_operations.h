@@ -8,6 +8,7 @@
 #define ONCE_RPC_ADMIN_OPERATIONS_H_
 
 #include <functional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "core/limits.h"
@@ -16,21 +17,37 @@
 
 namespace once::rpc {
 
+// Who calls, and by which limits.
+struct AdminContext {
+  const core::Limits& limits;
+  std::string credential_id;
+};
+
+// Of a change: `request` has a reason.
+template <typename Request>
+store::Author AuthorOf(const Request& request, const AdminContext& context) {
+  return {.credential_id = context.credential_id, .reason = request.reason()};
+}
+
+// TENANT_NOT_FOUND where there is none.
+absl::StatusOr<store::TenantRow> FindTenant(store::ControlSession& session,
+                                            const std::string& name);
+
 template <typename Response>
 using AdminWork = std::function<absl::StatusOr<Response>(store::ControlSession&)>;
 
 absl::StatusOr<AdminWork<v1::CreateTenantResponse>> Prepare(const v1::CreateTenantRequest& request,
-                                                            const core::Limits& limits);
+                                                            const AdminContext& context);
 absl::StatusOr<AdminWork<v1::ListTenantsResponse>> Prepare(const v1::ListTenantsRequest& request,
-                                                           const core::Limits& limits);
+                                                           const AdminContext& context);
 absl::StatusOr<AdminWork<v1::CreateCredentialResponse>> Prepare(
-    const v1::CreateCredentialRequest& request, const core::Limits& limits);
+    const v1::CreateCredentialRequest& request, const AdminContext& context);
 absl::StatusOr<AdminWork<v1::ListCredentialsResponse>> Prepare(
-    const v1::ListCredentialsRequest& request, const core::Limits& limits);
+    const v1::ListCredentialsRequest& request, const AdminContext& context);
 absl::StatusOr<AdminWork<v1::RotateCredentialResponse>> Prepare(
-    const v1::RotateCredentialRequest& request, const core::Limits& limits);
+    const v1::RotateCredentialRequest& request, const AdminContext& context);
 absl::StatusOr<AdminWork<v1::RevokeCredentialResponse>> Prepare(
-    const v1::RevokeCredentialRequest& request, const core::Limits& limits);
+    const v1::RevokeCredentialRequest& request, const AdminContext& context);
 
 }  // namespace once::rpc
 

@@ -63,14 +63,14 @@ class BatchAnswer {
 
   // Each item once, by one of these two.
   template <typename Outcome>
-  void Answer(int item, absl::string_view handler, absl::StatusOr<Outcome> outcome) {
+  void Answer(int item, const OperationFacts& facts, absl::StatusOr<Outcome> outcome) {
     if (!outcome.ok()) {
       Fail(item, outcome.status());
       return;
     }
     auto* const response = response_.mutable_results(item)->mutable_response();
     const absl::StatusOr<absl::string_view> name =
-        FillResponse(*std::move(outcome), handler, response);
+        FillResponse(*std::move(outcome), facts, response);
     if (!name.ok()) {
       Fail(item, name.status());
       return;

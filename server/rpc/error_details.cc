@@ -44,6 +44,10 @@ bool NamesField(ErrorReason reason) {
     case ErrorReason::kTenantNotFound:
     case ErrorReason::kCredentialNotFound:
     case ErrorReason::kInternal:
+    case ErrorReason::kHandlerNotAllowed:
+    case ErrorReason::kPoliciesNotFound:
+    case ErrorReason::kPolicyVersionMismatch:
+    case ErrorReason::kDigestChangeNotAccepted:
       return false;
   }
   return false;

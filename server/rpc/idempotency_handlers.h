@@ -5,14 +5,14 @@
 
 #include "core/limits.h"
 #include "pipeline/pipeline.h"
+#include "policy/policy_cache.h"
 #include "rpc/guarded_service.h"
-#include "rpc/handler_policy.h"
 
 namespace once::rpc {
 
 // All must outlive the handlers.
 Handlers IdempotencyHandlers(pipeline::Pipeline* pipeline, const core::Limits* limits,
-                             const HandlerPolicies* policies);
+                             const policy::PolicyCache* policies);
 
 }  // namespace once::rpc
 

@@ -1,5 +1,6 @@
 #include "rpc/request.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -77,15 +78,15 @@ absl::Status NotCanonical(const FieldPath& path, const absl::Status& status) {
       {{"field", field}, {"pointer", fault->pointer}, {"offset", absl::StrCat(fault->offset)}});
 }
 
-absl::StatusOr<core::Digest> DigestOf(const v1::Content& content, const RequestContext& context,
-                                      const FieldPath& path) {
-  core::DigestScheme scheme = context.policies.DefaultScheme();
+absl::StatusOr<core::Digest> DigestOf(const v1::Content& content, const core::DigestPolicy& policy,
+                                      const RequestContext& context, const FieldPath& path) {
+  core::DigestScheme scheme = policy.scheme;
   if (content.scheme() != v1::DIGEST_SCHEME_UNSPECIFIED) {
     ONCE_ASSIGN_OR_RETURN(scheme, ToScheme(content.scheme(), path.To("content.scheme")));
   }
   ONCE_RETURN_IF_ERROR(
       CheckSize(path.To("content.data"), content.data(), context.limits.max_content_bytes));
-  auto digest = core::DigestContent(scheme, content.data(), {},
+  auto digest = core::DigestContent(scheme, content.data(), policy.ignored_members,
                                     core::JsonLimits{.max_depth = context.limits.max_json_depth});
   if (!digest.ok()) {
     return NotCanonical(path, digest.status());
@@ -171,15 +172,29 @@ absl::StatusOr<core::ReceiptStatus> ToReceiptStatus(v1::ReceiptStatus status, co
 // Unset where the request has neither content nor digest.
 template <typename Request>
 absl::StatusOr<std::optional<core::Digest>> DigestOfPayload(const Request& request,
+                                                            const core::DigestPolicy& policy,
                                                             const RequestContext& context,
                                                             const FieldPath& path) {
   if (request.has_content()) {
-    return DigestOf(request.content(), context, path);
+    return DigestOf(request.content(), policy, context, path);
   }
   if (request.has_digest()) {
     return ToDigest(request.digest(), path);
   }
   return std::nullopt;
+}
+
+absl::Status CheckAdmitted(const policy::Rules& rules, absl::string_view handler) {
+  switch (rules.admission) {
+    case core::Admission::kAllowed:
+      return absl::OkStatus();
+    case core::Admission::kRefused:
+      break;
+  }
+  return base::MakeError(
+      ErrorReason::kHandlerNotAllowed,
+      absl::StrCat("the policy for ", rules.pattern, " refuses new work of the handler ", handler),
+      {{"handler", std::string(handler)}, {"pattern", rules.pattern}});
 }
 
 absl::Status ResultTooLarge(const Field& field, size_t size, size_t limit) {
@@ -239,8 +254,10 @@ absl::StatusOr<pipeline::BeginCall> ToCall(v1::BeginRequest&& request,
   pipeline::BeginCall call;
   core::BeginRequest& begin = call.request;
   ONCE_ASSIGN_OR_RETURN(call.info, ToInfo(request, context, path));
+  const policy::Rules& rules = context.policies.For(call.info.tenant, call.info.handler);
+  ONCE_RETURN_IF_ERROR(CheckAdmitted(rules, call.info.handler));
   ONCE_ASSIGN_OR_RETURN(begin.attempt, ParseAttemptId(path.To("attempt_id"), request.attempt_id()));
-  ONCE_ASSIGN_OR_RETURN(begin.lease, ParseLease(path.To("lease"), request.lease(), context.limits));
+  ONCE_ASSIGN_OR_RETURN(begin.lease, ParseLease(path.To("lease"), request.lease(), rules.lease));
   ONCE_ASSIGN_OR_RETURN(call.wait, ToWait(request.wait(), context, path));
   ONCE_RETURN_IF_ERROR(CheckSize(path.To("consumer"), request.consumer(), core::kMaxConsumerBytes));
   ONCE_RETURN_IF_ERROR(CheckSize(path.To("handler_version"), request.handler_version(),
@@ -248,14 +265,16 @@ absl::StatusOr<pipeline::BeginCall> ToCall(v1::BeginRequest&& request,
   ONCE_ASSIGN_OR_RETURN(call.delivery, ToDelivery(request, path));
   // Last, because it is the only part that costs time.
   ONCE_ASSIGN_OR_RETURN(std::optional<core::Digest> digest,
-                        DigestOfPayload(request, context, path));
+                        DigestOfPayload(request, rules.digest, context, path));
   if (!digest.has_value()) {
     return InvalidField(path.To("payload").Text(), "is not set; send content or digest");
   }
   begin.digest = *digest;
   begin.consumer = std::move(*request.mutable_consumer());
   begin.handler_version = std::move(*request.mutable_handler_version());
-  begin.on_lapse = context.policies.OnLapse(call.info.handler);
+  begin.on_lapse = rules.on_lapse;
+  begin.can_probe = request.can_probe();
+  call.attempt_log = rules.attempt_log;
   return call;
 }
 
@@ -309,7 +328,12 @@ absl::StatusOr<pipeline::RenewCall> ToCall(v1::RenewRequest&& request,
   ONCE_ASSIGN_OR_RETURN(call.info, ToInfo(request, context, path));
   ONCE_ASSIGN_OR_RETURN(renew.attempt, ParseAttemptId(path.To("attempt_id"), request.attempt_id()));
   ONCE_ASSIGN_OR_RETURN(renew.fence, ParseFence(path.To("fence"), request.fence()));
-  ONCE_ASSIGN_OR_RETURN(renew.lease, ParseLease(path.To("lease"), request.lease(), context.limits));
+  const core::LeaseRange& allowed = context.policies.For(call.info.tenant, call.info.handler).lease;
+  core::LeaseRange server = core::LeaseRangeOf(context.limits);
+  server.normal = allowed.normal;
+  ONCE_ASSIGN_OR_RETURN(renew.lease, ParseLease(path.To("lease"), request.lease(), server));
+  // The claim may be older than the policy: refusing its renewals would end it.
+  renew.lease = std::clamp(renew.lease, allowed.least, allowed.greatest);
   return call;
 }
 
@@ -318,8 +342,9 @@ absl::StatusOr<pipeline::LookupCall> ToCall(v1::LookupRequest&& request,
   pipeline::LookupCall call;
   ONCE_ASSIGN_OR_RETURN(call.info, ToInfo(request, context, path));
   ONCE_ASSIGN_OR_RETURN(call.wait, ToWait(request.wait(), context, path));
-  ONCE_ASSIGN_OR_RETURN(call.request.digest, DigestOfPayload(request, context, path));
-  call.request.on_lapse = context.policies.OnLapse(call.info.handler);
+  const policy::Rules& rules = context.policies.For(call.info.tenant, call.info.handler);
+  ONCE_ASSIGN_OR_RETURN(call.request.digest, DigestOfPayload(request, rules.digest, context, path));
+  call.request.on_lapse = rules.on_lapse;
   return call;
 }
 

@@ -2,8 +2,8 @@
 // field, digest of the content.
 //
 // Pure functions; thread-safe. They take their request by rvalue and move large fields out of it.
-// The first fault found is returned: INVALID_FIELD, PERMISSION_DENIED, CONTENT_NOT_CANONICAL or
-// RESULT_TOO_LARGE. Digesting a large document takes milliseconds.
+// The first fault found is returned: INVALID_FIELD, PERMISSION_DENIED, HANDLER_NOT_ALLOWED,
+// CONTENT_NOT_CANONICAL or RESULT_TOO_LARGE. Digesting a large document takes milliseconds.
 #ifndef ONCE_RPC_REQUEST_H_
 #define ONCE_RPC_REQUEST_H_
 
@@ -15,8 +15,8 @@
 #include "core/limits.h"
 #include "once/v1/idempotency_service.pb.h"
 #include "pipeline/pipeline.h"
+#include "policy/policies.h"
 #include "rpc/field_path.h"
-#include "rpc/handler_policy.h"
 
 namespace once::rpc {
 
@@ -24,7 +24,7 @@ namespace once::rpc {
 struct RequestContext {
   const auth::Principal& principal;
   const core::Limits& limits;
-  const HandlerPolicies& policies;
+  const policy::Policies& policies;
   absl::Time deadline;
   std::shared_ptr<pipeline::Cancellation> cancellation;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "rpc/wire_time.h"
@@ -19,6 +20,10 @@ constexpr char kResolution[] =
     "Find out from the business data (or the fence table) whether the earlier attempt acted. If it "
     "did, call Complete with its attempt id and fence; if it did not, call Abandon with RELEASE. "
     "The same attempt may also Begin again.";
+
+constexpr char kProbe[] =
+    "A consumer that asks its business data before it acts is granted the claim: Begin with "
+    "can_probe. Otherwise: ";
 
 template <class... Fs>
 struct Overloaded : Fs... {
@@ -116,6 +121,7 @@ void Fill(core::Granted&& granted, v1::Granted* out) {
   if (granted.earlier_attempt.has_value()) {
     Fill(*std::move(granted.earlier_attempt), out->mutable_earlier_attempt());
   }
+  out->set_recovery(granted.recovery);
 }
 
 void Fill(core::Completed&& completed, v1::Receipt* out) {
@@ -133,8 +139,12 @@ void Fill(core::Completed&& completed, v1::Receipt* out) {
   out->set_result_size(receipt.result_size);
 }
 
-void Fill(core::Completed&& completed, v1::Completed* out) {
+void Fill(core::Completed&& completed, const OperationFacts& facts, v1::Completed* out) {
   out->set_replayed(completed.replayed);
+  if (facts.dedupe_retention.has_value()) {
+    FillTimestamp(completed.receipt.completed + *facts.dedupe_retention,
+                  out->mutable_dedupe_guaranteed_until_time());
+  }
   Fill(std::move(completed), out->mutable_receipt());
 }
 
@@ -179,7 +189,9 @@ void Fill(core::InDoubt&& in_doubt, v1::InDoubt* out) {
     Fill(std::move(in_doubt.earlier_attempts[i]), out->add_earlier_attempts());
   }
   out->set_earlier_attempt_count(in_doubt.earlier_attempt_count);
-  out->set_resolution(kResolution);
+  out->set_probe_allowed(in_doubt.probe_allowed);
+  out->set_resolution(in_doubt.probe_allowed ? absl::StrCat(kProbe, kResolution)
+                                             : std::string(kResolution));
 }
 
 void Fill(const core::Expired& expired, v1::Expired* out) {
@@ -217,7 +229,7 @@ Name NameOf(const core::Completed& completed) {
 
 }  // namespace
 
-Name FillResponse(core::BeginOutcome&& outcome, absl::string_view /*handler*/,
+Name FillResponse(core::BeginOutcome&& outcome, const OperationFacts& facts,
                   v1::BeginResponse* response) {
   return std::visit(Overloaded{
                         [&](core::Granted&& granted) -> Name {
@@ -226,7 +238,7 @@ Name FillResponse(core::BeginOutcome&& outcome, absl::string_view /*handler*/,
                         },
                         [&](core::Completed&& completed) -> Name {
                           Name name = NameOf(completed);
-                          Fill(std::move(completed), response->mutable_completed());
+                          Fill(std::move(completed), facts, response->mutable_completed());
                           return name;
                         },
                         [&](core::InProgress&& in_progress) -> Name {
@@ -249,12 +261,12 @@ Name FillResponse(core::BeginOutcome&& outcome, absl::string_view /*handler*/,
                     std::move(outcome));
 }
 
-Name FillResponse(core::CompleteOutcome&& outcome, absl::string_view handler,
+Name FillResponse(core::CompleteOutcome&& outcome, const OperationFacts& facts,
                   v1::CompleteResponse* response) {
   return std::visit(Overloaded{
                         [&](core::Completed&& completed) -> Name {
                           Name name = NameOf(completed);
-                          Fill(std::move(completed), response->mutable_completed());
+                          Fill(std::move(completed), facts, response->mutable_completed());
                           return name;
                         },
                         [&](core::ClaimLost&& lost) -> Name {
@@ -266,12 +278,12 @@ Name FillResponse(core::CompleteOutcome&& outcome, absl::string_view handler,
                                response->mutable_conflict()->mutable_receipt());
                           return "completion_conflict";
                         },
-                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
                     },
                     std::move(outcome));
 }
 
-Name FillResponse(core::AbandonOutcome&& outcome, absl::string_view handler,
+Name FillResponse(core::AbandonOutcome&& outcome, const OperationFacts& facts,
                   v1::AbandonResponse* response) {
   return std::visit(Overloaded{
                         [&](core::Abandoned&& abandoned) -> Name {
@@ -284,12 +296,12 @@ Name FillResponse(core::AbandonOutcome&& outcome, absl::string_view handler,
                           Fill(std::move(lost), response->mutable_claim_lost());
                           return "claim_lost";
                         },
-                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
                     },
                     std::move(outcome));
 }
 
-Name FillResponse(core::RenewOutcome&& outcome, absl::string_view handler,
+Name FillResponse(core::RenewOutcome&& outcome, const OperationFacts& facts,
                   v1::RenewResponse* response) {
   return std::visit(Overloaded{
                         [&](core::Renewed&& renewed) -> Name {
@@ -300,17 +312,17 @@ Name FillResponse(core::RenewOutcome&& outcome, absl::string_view handler,
                           Fill(std::move(lost), response->mutable_claim_lost());
                           return "claim_lost";
                         },
-                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
                     },
                     std::move(outcome));
 }
 
-Name FillResponse(core::LookupOutcome&& outcome, absl::string_view handler,
+Name FillResponse(core::LookupOutcome&& outcome, const OperationFacts& facts,
                   v1::LookupResponse* response) {
   return std::visit(Overloaded{
                         [&](core::Completed&& completed) -> Name {
                           Name name = NameOf(completed);
-                          Fill(std::move(completed), response->mutable_completed());
+                          Fill(std::move(completed), facts, response->mutable_completed());
                           return name;
                         },
                         [&](core::InProgress&& in_progress) -> Name {
@@ -333,7 +345,7 @@ Name FillResponse(core::LookupOutcome&& outcome, absl::string_view handler,
                           Fill(std::move(unclaimed), response->mutable_unclaimed());
                           return "unclaimed";
                         },
-                        [&](core::NotFound&&) -> Name { return OperationNotFound(handler); },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
                     },
                     std::move(outcome));
 }

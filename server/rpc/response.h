@@ -6,27 +6,37 @@
 #ifndef ONCE_RPC_RESPONSE_H_
 #define ONCE_RPC_RESPONSE_H_
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "core/decide.h"
 #include "once/v1/idempotency_service.pb.h"
 
 namespace once::rpc {
 
+// What a response says beside the outcome.
+struct OperationFacts {
+  absl::string_view handler;
+  // How long after its completion an operation is recognised; unset: without end.
+  std::optional<absl::Duration> dedupe_retention;
+};
+
 absl::StatusOr<absl::string_view> FillResponse(core::BeginOutcome&& outcome,
-                                               absl::string_view handler,
+                                               const OperationFacts& facts,
                                                v1::BeginResponse* response);
 absl::StatusOr<absl::string_view> FillResponse(core::CompleteOutcome&& outcome,
-                                               absl::string_view handler,
+                                               const OperationFacts& facts,
                                                v1::CompleteResponse* response);
 absl::StatusOr<absl::string_view> FillResponse(core::AbandonOutcome&& outcome,
-                                               absl::string_view handler,
+                                               const OperationFacts& facts,
                                                v1::AbandonResponse* response);
 absl::StatusOr<absl::string_view> FillResponse(core::RenewOutcome&& outcome,
-                                               absl::string_view handler,
+                                               const OperationFacts& facts,
                                                v1::RenewResponse* response);
 absl::StatusOr<absl::string_view> FillResponse(core::LookupOutcome&& outcome,
-                                               absl::string_view handler,
+                                               const OperationFacts& facts,
                                                v1::LookupResponse* response);
 
 // The receipt in a response; null where there is none.

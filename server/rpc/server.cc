@@ -20,7 +20,6 @@
 #include "rpc/admin_handlers.h"
 #include "rpc/event_loop.h"
 #include "rpc/guarded_service.h"
-#include "rpc/handler_policy.h"
 #include "rpc/health_service.h"
 #include "rpc/idempotency_handlers.h"
 #include "rpc/status_macros.h"
@@ -114,11 +113,11 @@ class GrpcServer final : public RpcServer {
   GrpcServer(const ServerOptions& options, const ServerDependencies& dependencies)
       : transport_log_(dependencies.transport_log),
         limits_(options.limits),
-        policies_(options.in_doubt_handlers),
         guard_(dependencies.authenticator, dependencies.observer, dependencies.clock),
         admin_executor_(options.max_admin_queue, dependencies.store, dependencies.clock),
         idempotency_(IdempotencyDescriptor(), Audience::kTenants,
-                     IdempotencyHandlers(dependencies.pipeline, &limits_, &policies_), &guard_),
+                     IdempotencyHandlers(dependencies.pipeline, &limits_, dependencies.policies),
+                     &guard_),
         admin_(AdminDescriptor(), Audience::kAdmins, AdminHandlers(&admin_executor_, &limits_),
                &guard_),
         health_({IdempotencyDescriptor()->full_name(), AdminDescriptor()->full_name()}) {}
@@ -186,7 +185,6 @@ class GrpcServer final : public RpcServer {
 
   const TransportLog transport_log_;
   const core::Limits limits_;
-  const HandlerPolicies policies_;
   CallGuard guard_;
   AdminExecutor admin_executor_;
   GuardedService idempotency_;

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "core/limits.h"
 #include "pipeline/pipeline.h"
+#include "policy/policy_cache.h"
 #include "rpc/call_observer.h"
 #include "store/store.h"
 
@@ -47,9 +48,6 @@ struct ServerOptions {
   std::optional<TlsOptions> tls;
 
   core::Limits limits;
-  // Handlers whose lapsed claims nobody may take over (core::LapsePolicy::kInDoubt): exact names,
-  // or prefixes that end in "*".
-  std::vector<std::string> in_doubt_handlers;
 
   // Threads that read requests and write answers; at least 1.
   int threads = 1;
@@ -79,6 +77,7 @@ struct ServerOptions {
 struct ServerDependencies {
   pipeline::Pipeline* pipeline = nullptr;
   auth::Authenticator* authenticator = nullptr;
+  const policy::PolicyCache* policies = nullptr;
   store::Store* store = nullptr;  // for AdminService
   const base::Clock* clock = nullptr;
   CallObserver* observer = nullptr;

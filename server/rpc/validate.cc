@@ -127,11 +127,11 @@ absl::StatusOr<absl::Duration> ParseDuration(const Field& field,
 
 absl::StatusOr<absl::Duration> ParseLease(const Field& field,
                                           const google::protobuf::Duration& value,
-                                          const core::Limits& limits) {
+                                          const core::LeaseRange& range) {
   if (value.seconds() == 0 && value.nanos() == 0) {
-    return limits.default_lease;
+    return range.normal;
   }
-  return ParseDuration(field, value, limits.min_lease, limits.max_lease);
+  return ParseDuration(field, value, range.least, range.greatest);
 }
 
 absl::StatusOr<int> ParsePageSize(const Field& field, int32_t value, const core::Limits& limits) {

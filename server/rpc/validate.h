@@ -46,10 +46,10 @@ absl::StatusOr<absl::Duration> ParseDuration(const Field& field,
                                              const google::protobuf::Duration& value,
                                              absl::Duration least, absl::Duration most);
 
-// Zero means the default.
+// Zero means the normal one.
 absl::StatusOr<absl::Duration> ParseLease(const Field& field,
                                           const google::protobuf::Duration& value,
-                                          const core::Limits& limits);
+                                          const core::LeaseRange& range);
 
 // 0: the default; otherwise 1 to the limit.
 absl::StatusOr<int> ParsePageSize(const Field& field, int32_t value, const core::Limits& limits);

@@ -137,6 +137,7 @@ AttemptOutcome LoggedOutcome(const core::BeginOutcome& outcome, bool new_claim) 
     bool new_claim;
     AttemptOutcome operator()(const core::Granted& granted) const {
       if (!new_claim) return AttemptOutcome::kRegranted;
+      if (granted.recovery) return AttemptOutcome::kRecovery;
       return granted.earlier_attempt.has_value() ? AttemptOutcome::kTakenOver
                                                  : AttemptOutcome::kGranted;
     }

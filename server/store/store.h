@@ -55,6 +55,7 @@ enum class AttemptOutcome : uint8_t {
   kForgotten = 11,
   kRegranted = 12,  // the holder's Begin again
   kNotFound = 13,
+  kRecovery = 14,  // as kTakenOver, to a caller that asks its business data before it acts
 };
 
 // What the caller told about this delivery; goes to the attempt log only.
@@ -200,13 +201,53 @@ struct CredentialRow {
   bool active = true;
 };
 
-// One connection for tenants, credentials and handler names. Each call is a transaction of its own.
+// Who changes something, and why: what the audit records of it beside the change.
+struct Author {
+  std::string credential_id;  // empty: onced itself
+  std::string reason;         // at most core::kMaxReasonBytes
+};
+
+// One version of a tenant's handler policies. Versions are never changed and never removed.
+struct PolicyVersionRow {
+  int64_t change_id = 0;  // grows with each version of any tenant, in the order of the commits
+  core::TenantId tenant;
+  int32_t version = 0;   // of this tenant: 1, 2, …
+  std::string document;  // all policies, as server/policy writes them; at most kMaxPolicyBytes
+  Author author;
+  core::DbTime created;
+};
+
+// Stored numbers; never renumber. The same as once.v1.AuditAction.
+enum class AuditAction : uint8_t {
+  kCreateTenant = 1,
+  kCreateCredential = 2,
+  kExpireCredential = 3,
+  kRevokeCredential = 4,
+  kApplyPolicies = 5,
+};
+
+// One change of the control plane, written in its transaction.
+struct AuditRow {
+  int64_t audit_id = 0;     // set by the store; grows, with gaps
+  core::TenantId tenant;    // 0 where the change belongs to none
+  std::string tenant_name;  // filled in by reads
+  AuditAction action = AuditAction::kCreateTenant;
+  std::string subject;  // the tenant's name, the credential's id, "version 3"
+  std::string before;   // JSON; empty where there was nothing
+  std::string after;
+  Author author;
+  core::DbTime created;  // set by the store
+};
+
+// One connection for tenants, credentials, policies, handler names and the audit of all these. Each
+// call is a transaction of its own; those that take an author also write what they changed, if
+// anything, to the audit.
 class ControlSession {
  public:
   virtual ~ControlSession() = default;
 
   // ALREADY_EXISTS where the name is taken.
-  virtual absl::StatusOr<TenantRow> CreateTenant(absl::string_view name) = 0;
+  virtual absl::StatusOr<TenantRow> CreateTenant(absl::string_view name, const Author& author) = 0;
   // NOT_FOUND where there is none.
   virtual absl::StatusOr<TenantRow> GetTenant(absl::string_view name) = 0;
   // At most `limit` tenants with names after `after`, by name.
@@ -214,10 +255,12 @@ class ControlSession {
                                                              int limit) = 0;
 
   virtual absl::StatusOr<CredentialRow> CreateCredential(const CredentialRow& row,
-                                                         std::optional<absl::Duration> ttl) = 0;
+                                                         std::optional<absl::Duration> ttl,
+                                                         const Author& author) = 0;
   // Inserts `row` only where no active admin credential exists; ALREADY_EXISTS otherwise. Safe
   // against two servers at once.
-  virtual absl::StatusOr<CredentialRow> BootstrapAdmin(const CredentialRow& row) = 0;
+  virtual absl::StatusOr<CredentialRow> BootstrapAdmin(const CredentialRow& row,
+                                                       const Author& author) = 0;
   // NOT_FOUND where there is none.
   virtual absl::StatusOr<CredentialRow> GetCredential(absl::string_view credential_id) = 0;
   // At most `limit` with ids after `after`, by id; all tenants where `tenant` is unset.
@@ -226,9 +269,34 @@ class ControlSession {
   // Lets it end after `in` at the latest (never later than it would have). NOT_FOUND where there is
   // none.
   virtual absl::StatusOr<CredentialRow> ExpireCredential(absl::string_view credential_id,
-                                                         absl::Duration in) = 0;
+                                                         absl::Duration in,
+                                                         const Author& author) = 0;
   // Repeatable: keeps the first time. NOT_FOUND where there is none.
-  virtual absl::StatusOr<CredentialRow> RevokeCredential(absl::string_view credential_id) = 0;
+  virtual absl::StatusOr<CredentialRow> RevokeCredential(absl::string_view credential_id,
+                                                         const Author& author) = 0;
+
+  // Makes the version after `expected_version` (0: the first one). FAILED_PRECONDITION where
+  // another one is current, so that of two who change at once one is told. Repeatable: a document
+  // that is the current one already, as version `expected_version` or the one after it, is answered
+  // with that, and nothing is written.
+  virtual absl::StatusOr<PolicyVersionRow> ApplyPolicies(core::TenantId tenant,
+                                                         int32_t expected_version,
+                                                         absl::string_view document,
+                                                         const Author& author) = 0;
+  // A version, 0: the current one. NOT_FOUND where there is none.
+  virtual absl::StatusOr<PolicyVersionRow> GetPolicies(core::TenantId tenant, int32_t version) = 0;
+  // At most `limit` versions below `before`, newest first, without their documents.
+  virtual absl::StatusOr<std::vector<PolicyVersionRow>> ListPolicyVersions(core::TenantId tenant,
+                                                                           int32_t before,
+                                                                           int limit) = 0;
+  // The current versions of those tenants that changed after `change_id`, in the order of the
+  // changes: of all tenants for 0, none where nothing changed.
+  virtual absl::StatusOr<std::vector<PolicyVersionRow>> ReadPolicyChanges(int64_t change_id) = 0;
+
+  // At most `limit` records with ids below `before`, newest first; of all tenants where `tenant` is
+  // unset.
+  virtual absl::StatusOr<std::vector<AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
+                                                          int64_t before, int limit) = 0;
 
   // Id of a handler name, made where `create` says so; NOT_FOUND otherwise. Ids never change.
   virtual absl::StatusOr<core::HandlerId> InternHandler(core::TenantId tenant,

@@ -206,7 +206,7 @@ core::TenantId OperationTest::NewTenant() {
     ADD_FAILURE() << control.status();
     return {};
   }
-  auto tenant = (*control)->CreateTenant(absl::StrCat("tenant-", ++last_number));
+  auto tenant = (*control)->CreateTenant(absl::StrCat("tenant-", ++last_number), {});
   EXPECT_TRUE(tenant.ok()) << tenant.status();
   return tenant.ok() ? tenant->id : core::TenantId{};
 }

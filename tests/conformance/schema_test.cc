@@ -111,7 +111,7 @@ TEST_F(SchemaTest, DataOutlivesTheServer) {
     const auto store = OpenMigrated();
     auto control = store->OpenControlSession();
     ASSERT_TRUE(control.ok());
-    tenant = (*control)->CreateTenant("shop")->id;
+    tenant = (*control)->CreateTenant("shop", {})->id;
   }
   const auto store = database_->Open();
   auto steps = store->Migrate();

@@ -20,9 +20,10 @@ ALLOWED = {
     "store/sqlite": {"store", "core", "base"},
     "store/decorators": {"store", "core", "base"},
     "auth": {"store", "core", "base"},
+    "policy": {"store", "core", "base"},
     "pipeline": {"store", "core", "base"},
-    "rpc": {"pipeline", "auth", "store", "core", "base"},
-    "app": {"rpc", "pipeline", "auth", "store", "store/mysql", "store/sqlite", "store/decorators", "core", "base"},
+    "rpc": {"pipeline", "auth", "policy", "store", "core", "base"},
+    "app": {"rpc", "pipeline", "auth", "policy", "store", "store/mysql", "store/sqlite", "store/decorators", "core", "base"},
 }
 # Third-party headers and the only modules that may know them.
 CONFINED = {

@@ -73,9 +73,11 @@ def test_a_dead_owner_is_told_to_the_next_one(world):
 
 def test_handlers_in_doubt_are_not_run_twice(store_flags, bootstrap, start, connect):
     token = bootstrap(store_flags)
-    server = start(*store_flags, "--in-doubt-handlers=pay.*")
+    server = start(*store_flags)
     admin = connect(server, token)
     admin.create_tenant("acme")
+    admin.apply_policies("acme", 'policies { handler: "pay.*" expired_lease: EXPIRED_LEASE_IN_DOUBT }')
+    server.wait_for_policies()
     consumer = connect(server, admin.create_credential("acme").token)
     dead = consumer.granted("pay.out", b"e", lease=0.2).claim
     consumer.granted("audit", b"e", lease=0.2)

@@ -24,8 +24,8 @@ struct Claim {
 class OperationChecker {
  public:
   OperationChecker(const std::string& id, const Operation& operation,
-                   std::vector<std::string>& faults)
-      : id_(id), operation_(operation), faults_(faults) {}
+                   const std::vector<PolicyPhase>& phases, std::vector<std::string>& faults)
+      : id_(id), operation_(operation), phases_(phases), faults_(faults) {}
 
   void Run() {
     CollectClaims();
@@ -38,6 +38,7 @@ class OperationChecker {
     CheckClaimOrder();
     CheckHandOver();
     CheckDigests();
+    CheckPolicies();
   }
 
  private:
@@ -248,8 +249,55 @@ class OperationChecker {
     }
   }
 
+  // ---- the policy ----
+
+  // Whether one of the policies that may decide the call does so. The bounds are the servers' to
+  // keep: a call that arrives after a phase is everywhere is decided by it.
+  template <typename Predicate>
+  bool MayBeDecidedBy(const Event& event, Predicate decides) const {
+    if (phases_.empty()) return decides(OnLapse::kRetry);
+    for (size_t i = 0; i < phases_.size(); ++i) {
+      const bool over = i + 1 < phases_.size() && phases_[i + 1].everywhere_ns < event.start_ns;
+      if (!over && phases_[i].from_ns <= event.end_ns && decides(phases_[i].on_lapse)) return true;
+    }
+    return false;
+  }
+
+  // The attempt asked before, and its answer may have been lost: its claim may be older than this.
+  bool AskedBefore(const Event& grant) const {
+    return std::any_of(operation_.events.begin(), operation_.events.end(), [&](const Event& event) {
+      return event.call == Call::kBegin && event.attempt == grant.attempt &&
+             event.start_ns < grant.start_ns;
+    });
+  }
+
+  void CheckPolicies() {
+    for (const Event& event : operation_.events) {
+      if (event.call != Call::kBegin) continue;
+      const auto grants = [&event](OnLapse policy) {
+        return policy == OnLapse::kRetry || (policy == OnLapse::kProbe && event.can_probe);
+      };
+      if (event.outcome == Outcome::kGranted) {
+        if (event.recovery != (event.can_probe && !event.earlier_attempt.empty())) {
+          Fault("a claim is wrongly marked as a recovery, or is not", event);
+        }
+        if (!event.earlier_attempt.empty() && !AskedBefore(event) &&
+            !MayBeDecidedBy(event, grants)) {
+          Fault("taken over against the policy", event);
+        }
+      }
+      if (event.outcome == Outcome::kInDoubt) {
+        if (!MayBeDecidedBy(event, [&](OnLapse policy) { return !grants(policy); })) {
+          Fault("in doubt where the policy grants", event);
+        }
+        if (event.start_ns > receipt_known_ns_) Fault("in doubt after completion", event);
+      }
+    }
+  }
+
   const std::string& id_;
   const Operation& operation_;
+  const std::vector<PolicyPhase>& phases_;
   std::vector<std::string>& faults_;
   std::map<int64_t, Claim> claims_;  // by fence
   std::optional<ReceiptSeen> receipt_;
@@ -260,8 +308,8 @@ class OperationChecker {
 
 std::vector<std::string> Check(const History& history) {
   std::vector<std::string> faults;
-  for (const auto& [id, operation] : history) {
-    OperationChecker(id, operation, faults).Run();
+  for (const auto& [id, operation] : history.operations) {
+    OperationChecker(id, operation, history.phases, faults).Run();
   }
   return faults;
 }

@@ -10,6 +10,8 @@
 //   conflicts  one digest for an operation (unless it may be forgotten); another digest is a
 //   conflict, the same never is losing     a Complete or Renew succeeds only while no later claim
 //   is known; claim_lost has a cause answers    nothing that the protocol does not allow
+//   policy     a lapsed claim is taken over only where a policy that may have been in force allows
+//   it, in_doubt is said only where one forbids it, and recovery where there is something to probe
 #ifndef ONCE_MODEL_CHECKER_H_
 #define ONCE_MODEL_CHECKER_H_
 

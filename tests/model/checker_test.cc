@@ -63,8 +63,9 @@ Event Answer(Call call, Outcome outcome, const std::string& attempt, int64_t fen
   return event;
 }
 
-std::vector<std::string> CheckOne(std::vector<Event> events) {
-  return Check({{"op", Operation{.forgettable = false, .events = std::move(events)}}});
+std::vector<std::string> CheckOne(std::vector<Event> events, std::vector<PolicyPhase> phases = {}) {
+  return Check({.operations = {{"op", {.forgettable = false, .events = std::move(events)}}},
+                .phases = std::move(phases)});
 }
 
 TEST(Checker, CleanHistoryPasses) {
@@ -147,6 +148,57 @@ TEST(Checker, FindsSameContentThatWasCalledConflict) {
   conflict.first_digest = "e";
   EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 100), conflict}),
               Contains(HasSubstr("accepted content was called a conflict")));
+}
+
+// RETRY, then PROBE from 100 ms (everywhere at 120), then IN_DOUBT from 300 (everywhere at 320).
+const std::vector<PolicyPhase> kPhases = {
+    {.from_ns = 0, .everywhere_ns = 0, .on_lapse = OnLapse::kRetry},
+    {.from_ns = 100 * kMs, .everywhere_ns = 120 * kMs, .on_lapse = OnLapse::kProbe},
+    {.from_ns = 300 * kMs, .everywhere_ns = 320 * kMs, .on_lapse = OnLapse::kInDoubt}};
+
+std::vector<std::string> CheckTakeOverAt(int64_t ms, bool can_probe) {
+  Event taken = TakeOver(Grant("b", 20, 2, ms, ms + 1, 100), "a", 10);
+  taken.can_probe = can_probe;
+  taken.recovery = can_probe;
+  return CheckOne({Grant("a", 10, 1, 0, 1, 10), taken}, kPhases);
+}
+
+TEST(Checker, TakeOverNeedsAPolicyThatAllowsIt) {
+  EXPECT_THAT(CheckTakeOverAt(50, false), IsEmpty());
+  EXPECT_THAT(CheckTakeOverAt(110, false), IsEmpty());  // another server may not know yet
+  EXPECT_THAT(CheckTakeOverAt(200, true), IsEmpty());
+  EXPECT_THAT(CheckTakeOverAt(200, false), Contains(HasSubstr("against the policy")));
+  EXPECT_THAT(CheckTakeOverAt(310, true), IsEmpty());
+  EXPECT_THAT(CheckTakeOverAt(400, true), Contains(HasSubstr("against the policy")));
+}
+
+TEST(Checker, RepeatOfAClaimNeedsNoPolicy) {
+  Event first = Answer(Call::kBegin, Outcome::kError, "b", 0, 50);
+  first.digest = "d";
+  EXPECT_THAT(CheckOne({Grant("a", 10, 1, 0, 1, 10), first,
+                        TakeOver(Grant("b", 20, 2, 400, 401, 100), "a", 10)},
+                       kPhases),
+              IsEmpty());
+}
+
+TEST(Checker, DoubtNeedsAPolicyThatForbids) {
+  const auto doubt_at = [](int64_t ms, bool can_probe) {
+    Event doubt = Answer(Call::kBegin, Outcome::kInDoubt, "b", 0, ms);
+    doubt.can_probe = can_probe;
+    return CheckOne({Grant("a", 10, 1, 0, 1, 10), doubt}, kPhases);
+  };
+  EXPECT_THAT(doubt_at(50, false), Contains(HasSubstr("in doubt where the policy grants")));
+  EXPECT_THAT(doubt_at(200, false), IsEmpty());
+  EXPECT_THAT(doubt_at(200, true), Contains(HasSubstr("in doubt where the policy grants")));
+  EXPECT_THAT(doubt_at(400, true), IsEmpty());
+}
+
+TEST(Checker, FindsAWrongMarkOfRecovery) {
+  Event fresh = Grant("a", 10, 1, 0, 1, 10);
+  fresh.can_probe = true;
+  EXPECT_THAT(CheckOne({fresh}), IsEmpty());
+  fresh.recovery = true;
+  EXPECT_THAT(CheckOne({fresh}), Contains(HasSubstr("recovery")));
 }
 
 }  // namespace

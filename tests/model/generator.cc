@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <openssl/sha.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <random>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "once/v1/admin_service.grpc.pb.h"
 #include "once/v1/idempotency_service.grpc.pb.h"
 
 namespace once::model {
@@ -58,6 +60,7 @@ void Read(const v1::BeginResponse& answer, Event& event) {
       event.lease_remaining_ns = ToNs(answer.granted().claim().lease_remaining());
       event.earlier_attempt = answer.granted().earlier_attempt().attempt_id();
       event.earlier_fence = answer.granted().earlier_attempt().fence();
+      event.recovery = answer.granted().recovery();
       return;
     case v1::BeginResponse::kCompleted:
       return Read(answer.completed(), event);
@@ -70,6 +73,8 @@ void Read(const v1::BeginResponse& answer, Event& event) {
       event.first_digest = answer.conflict().first_digest().sha256();
       return;
     case v1::BeginResponse::kInDoubt:
+      event.outcome = Outcome::kInDoubt;
+      return;
     case v1::BeginResponse::kStale:
     case v1::BeginResponse::kExpired:
     case v1::BeginResponse::OUTCOME_NOT_SET:
@@ -125,6 +130,8 @@ void Read(const v1::LookupResponse& answer, Event& event) {
       event.outcome = Outcome::kConflict;
       return;
     case v1::LookupResponse::kInDoubt:
+      event.outcome = Outcome::kInDoubt;
+      return;
     case v1::LookupResponse::kExpired:
     case v1::LookupResponse::OUTCOME_NOT_SET:
       break;
@@ -233,6 +240,7 @@ class Consumer {
     request.set_attempt_id(attempt);
     request.set_consumer(name_);
     SetLease(request.mutable_lease(), LeaseMs());
+    request.set_can_probe(Chance(50));
     return request;
   }
 
@@ -266,6 +274,7 @@ class Consumer {
     Event event = CallOnce(Call::kBegin, target, request, request.attempt_id(),
                            &v1::IdempotencyService::Stub::Begin);
     event.digest = Digest(request.content().data());
+    event.can_probe = request.can_probe();
     events_.emplace_back(target, event);
     return event;
   }
@@ -411,6 +420,7 @@ class Consumer {
   static void ReadRequest(const v1::BeginRequest& request, Event& event) {
     event.attempt = request.attempt_id();
     event.digest = Digest(request.content().data());
+    event.can_probe = request.can_probe();
   }
   static void ReadRequest(const v1::CompleteRequest& request, Event& event) {
     event.attempt = request.attempt_id();
@@ -464,6 +474,65 @@ class Consumer {
   std::vector<std::pair<Target, Event>> events_;
 };
 
+// Changes what an expired lease means, again and again.
+class PolicyChanger {
+ public:
+  PolicyChanger(const GeneratorOptions& options, const std::shared_ptr<grpc::Channel>& channel)
+      : options_(options), stub_(v1::AdminService::NewStub(channel)) {}
+
+  std::vector<PolicyPhase> Run(int64_t begin_ns, int64_t until_ns) {
+    // Longer than any server takes to see a change, so that each rules alone for a while.
+    constexpr absl::Duration kPhase = absl::Seconds(2);
+    constexpr int64_t kSeenWithinNs = 1'000'000'000;
+    std::vector<PolicyPhase> phases = {
+        {.from_ns = begin_ns, .everywhere_ns = begin_ns, .on_lapse = OnLapse::kRetry}};
+    for (int32_t version = 0; NowNs() < until_ns; ++version) {
+      const OnLapse next = kTurns[static_cast<size_t>(version) % kTurns.size()];
+      PolicyPhase phase{.from_ns = NowNs(), .everywhere_ns = 0, .on_lapse = next};
+      Apply(version, next);
+      phase.everywhere_ns = NowNs() + kSeenWithinNs;
+      phases.push_back(phase);
+      absl::SleepFor(kPhase);
+    }
+    return phases;
+  }
+
+ private:
+  static constexpr std::array kTurns = {OnLapse::kProbe, OnLapse::kRetry, OnLapse::kInDoubt};
+
+  static v1::ExpiredLease ToWire(OnLapse on_lapse) {
+    switch (on_lapse) {
+      case OnLapse::kRetry:
+        return v1::EXPIRED_LEASE_RETRY;
+      case OnLapse::kInDoubt:
+        return v1::EXPIRED_LEASE_IN_DOUBT;
+      case OnLapse::kProbe:
+        return v1::EXPIRED_LEASE_PROBE;
+    }
+    return v1::EXPIRED_LEASE_UNSPECIFIED;
+  }
+
+  void Apply(int32_t expected_version, OnLapse on_lapse) {
+    v1::ApplyHandlerPoliciesRequest request;
+    request.set_tenant(options_.tenant);
+    request.set_expected_version(expected_version);
+    request.set_reason("the model");
+    v1::HandlerPolicy& policy = *request.mutable_policy_set()->add_policies();
+    policy.set_handler("model.*");
+    policy.set_expired_lease(ToWire(on_lapse));
+    // A change that is never made would leave nothing to check.
+    for (bool made = false; !made;) {
+      grpc::ClientContext context;
+      context.AddMetadata("authorization", absl::StrCat("Bearer ", options_.admin_token));
+      v1::ApplyHandlerPoliciesResponse response;
+      made = stub_->ApplyHandlerPolicies(&context, request, &response).ok();
+    }
+  }
+
+  const GeneratorOptions& options_;
+  const std::unique_ptr<v1::AdminService::Stub> stub_;
+};
+
 }  // namespace
 
 History Generate(const GeneratorOptions& options) {
@@ -481,11 +550,15 @@ History Generate(const GeneratorOptions& options) {
         [consumer = consumers.back().get(),
          until = begin_ns + absl::ToInt64Nanoseconds(options.duration)] { consumer->Run(until); });
   }
-  for (std::thread& thread : threads) thread.join();
   History history;
+  if (!options.admin_token.empty()) {
+    history.phases = PolicyChanger(options, channels.front())
+                         .Run(begin_ns, begin_ns + absl::ToInt64Nanoseconds(options.duration));
+  }
+  for (std::thread& thread : threads) thread.join();
   for (const auto& consumer : consumers) {
     for (auto& [target, event] : consumer->TakeEvents()) {
-      Operation& operation = history[target.id];
+      Operation& operation = history.operations[target.id];
       operation.forgettable = target.forgettable;
       operation.events.push_back(std::move(event));
     }

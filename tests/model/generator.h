@@ -14,6 +14,9 @@ namespace once::model {
 struct GeneratorOptions {
   std::vector<std::string> servers;  // host:port, plaintext
   std::string token;                 // bearer credential of a consumer
+  // Where set, the policy of this tenant changes while consumers run.
+  std::string tenant;
+  std::string admin_token;
   uint64_t seed = 1;
   int consumers = 200;  // threads, each with one call at a time
   absl::Duration duration = absl::Seconds(10);

@@ -46,10 +46,11 @@ struct Event {
   int server = 0;
   std::string attempt;
   // Request.
-  std::string digest;   // Begin, Lookup with payload: SHA-256
-  int64_t fence = 0;    // Complete, Abandon, Renew
-  std::string result;   // Complete
-  bool forget = false;  // Abandon
+  std::string digest;      // Begin, Lookup with payload: SHA-256
+  int64_t fence = 0;       // Complete, Abandon, Renew
+  std::string result;      // Complete
+  bool forget = false;     // Abandon
+  bool can_probe = false;  // Begin
   // Answer.
   Outcome outcome = Outcome::kError;
   int64_t granted_fence = 0;
@@ -57,6 +58,7 @@ struct Event {
   int64_t lease_remaining_ns = 0;  // granted, renewed
   std::string earlier_attempt;     // empty: none shown
   int64_t earlier_fence = 0;
+  bool recovery = false;
   std::string first_digest;  // in progress, conflict
   std::optional<ReceiptSeen> receipt;
   bool replayed = false;
@@ -68,7 +70,18 @@ struct Operation {
   std::vector<Event> events;  // in any order
 };
 
-using History = std::map<std::string, Operation>;  // by event id
+// What an expired lease means, from one change of the policy on.
+enum class OnLapse : uint8_t { kRetry, kInDoubt, kProbe };
+struct PolicyPhase {
+  int64_t from_ns = 0;        // no server goes by it before
+  int64_t everywhere_ns = 0;  // all do from here on, until the next phase begins
+  OnLapse on_lapse = OnLapse::kRetry;
+};
+
+struct History {
+  std::map<std::string, Operation> operations;  // by event id
+  std::vector<PolicyPhase> phases;              // in their order; none: RETRY throughout
+};
 
 }  // namespace once::model
 

@@ -1,7 +1,9 @@
 // once_model: drives servers that run already and checks what came back.
 //
 //   once_model --server HOST:PORT [--server …] --token-file FILE [--seed N] [--seconds N]
-//   [--consumers N]
+//   [--consumers N] [--tenant NAME --admin-token-file FILE]
+//
+// With an admin's token the tenant's policy changes while it runs: RETRY, PROBE, IN_DOUBT in turn.
 //
 // Prints the counts, then one line per violation. Exit status 0: none; 1: some; 2: usage; 3: too
 // little happened to say anything.
@@ -27,6 +29,7 @@ constexpr std::array<const char*, 13> kOutcomes = {
 int main(int argc, char** argv) {
   once::model::GeneratorOptions options;
   std::string token_file;
+  std::string admin_token_file;
   int seconds = 10;
   CLI::App app("Checks seeded random histories against the reference rules");
   app.add_option("--server", options.servers)->required();
@@ -34,8 +37,11 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed);
   app.add_option("--seconds", seconds);
   app.add_option("--consumers", options.consumers);
+  app.add_option("--admin-token-file", admin_token_file)
+      ->needs(app.add_option("--tenant", options.tenant));
   CLI11_PARSE(app, argc, argv);
   std::ifstream(token_file) >> options.token;
+  if (!admin_token_file.empty()) std::ifstream(admin_token_file) >> options.admin_token;
   options.duration = absl::Seconds(seconds);
 
   const once::model::History history = once::model::Generate(options);
@@ -43,7 +49,7 @@ int main(int argc, char** argv) {
   int calls = 0;
   int take_overs = 0;
   std::string example;
-  for (const auto& [id, operation] : history) {
+  for (const auto& [id, operation] : history.operations) {
     for (const auto& event : operation.events) {
       ++calls;
       ++counts[static_cast<size_t>(event.outcome)];
@@ -52,8 +58,8 @@ int main(int argc, char** argv) {
       if (event.outcome == once::model::Outcome::kError) example = event.error;
     }
   }
-  std::cout << "seed " << options.seed << ": " << history.size() << " operations, " << calls
-            << " calls, " << take_overs << " grants with an earlier attempt\n";
+  std::cout << "seed " << options.seed << ": " << history.operations.size() << " operations, "
+            << calls << " calls, " << take_overs << " grants with an earlier attempt\n";
   for (size_t i = 0; i < counts.size(); ++i)
     std::cout << "  " << kOutcomes[i] << ": " << counts[i] << "\n";
   if (!example.empty()) std::cout << "  last error: " << example << "\n";
@@ -64,5 +70,6 @@ int main(int argc, char** argv) {
   std::cout << "violations: " << faults.size() << "\n";
   if (!faults.empty()) return 1;
   // A run in which nothing happened proves nothing.
-  return calls < 200 || counts[1] == 0 || counts[2] == 0 || counts[4] == 0 ? 3 : 0;
+  const bool changed = options.admin_token.empty() || counts[5] > 0;
+  return calls < 200 || counts[1] == 0 || counts[2] == 0 || counts[4] == 0 || !changed ? 3 : 0;
 }

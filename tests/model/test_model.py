@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "integration"))
 
 import pytest
 
-from support.cluster import Cluster, DatabaseStore, SqliteStore
+from support.cluster import FAST_POLICIES, Cluster, DatabaseStore, SqliteStore
 from support.databases import DatabaseServer
 
 MODEL = os.environ["ONCE_MODEL"]
@@ -23,10 +23,14 @@ VIOLATION, NONE = 1, 0
 
 
 def check(cluster: Cluster, seconds: int, seed: int = SEED) -> subprocess.CompletedProcess:
+    tenant = cluster.new_tenant()
     token_file = cluster.folder / "token"
-    token_file.write_text(cluster.new_tenant().token)
+    token_file.write_text(tenant.token)
+    admin_token_file = cluster.folder / "admin-token"
+    admin_token_file.write_text(cluster.admin_token)
     servers = [f"--server={server.address}" for server in cluster.servers]
-    run = subprocess.run([MODEL, *servers, f"--token-file={token_file}", f"--seconds={seconds}", f"--seed={seed}"],
+    run = subprocess.run([MODEL, *servers, f"--token-file={token_file}", f"--seconds={seconds}", f"--seed={seed}",
+                          f"--tenant={tenant.name}", f"--admin-token-file={admin_token_file}"],
                          capture_output=True, text=True, timeout=300)
     print(run.stdout, run.stderr)
     return run
@@ -39,7 +43,7 @@ def test_promises_hold_over_two_servers_on_one_database(engine, tmp_path):
         pytest.skip(reason)
     database = DatabaseServer(engine, tmp_path / "database")
     try:
-        cluster = Cluster(DatabaseStore(database), tmp_path)
+        cluster = Cluster(DatabaseStore(database), tmp_path, flags=[FAST_POLICIES])
         assert check(cluster, seconds=10).returncode == NONE
         cluster.close()
     finally:
@@ -47,14 +51,14 @@ def test_promises_hold_over_two_servers_on_one_database(engine, tmp_path):
 
 
 def test_promises_hold_on_the_embedded_store(tmp_path):
-    cluster = Cluster(SqliteStore(tmp_path), tmp_path)
+    cluster = Cluster(SqliteStore(tmp_path), tmp_path, flags=[FAST_POLICIES])
     assert check(cluster, seconds=5).returncode == NONE
     cluster.close()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda path: path.name.removeprefix("onced_mutant_"))
 def test_wrong_server_is_found_out(mutant, tmp_path):
-    cluster = Cluster(SqliteStore(tmp_path), tmp_path, program=str(mutant))
+    cluster = Cluster(SqliteStore(tmp_path), tmp_path, program=str(mutant), flags=[FAST_POLICIES])
     try:
         found = check(cluster, seconds=4)
         assert found.returncode == VIOLATION

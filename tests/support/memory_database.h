@@ -24,6 +24,7 @@
 #include "core/operation.h"
 #include "core/types.h"
 #include "store/store.h"
+#include "support/memory_history.h"
 #include "support/memory_store.h"
 
 namespace once::test {
@@ -77,6 +78,7 @@ class MemoryDatabase {
     std::map<std::string, store::TenantRow> tenants;
     std::map<std::string, store::CredentialRow> credentials;  // `active` is not kept up
     std::map<std::pair<uint32_t, std::string>, uint32_t> handlers;
+    MemoryHistory history;
     uint32_t last_tenant = 0;
     uint32_t last_handler = 0;
   };

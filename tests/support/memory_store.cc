@@ -365,7 +365,8 @@ class MemoryControlSession final : public store::ControlSession, private Session
   using Control = MemoryDatabase::Control;
   using SessionBase::SessionBase;
 
-  absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name) override {
+  absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name,
+                                                const store::Author& author) override {
     if (absl::Status status = CheckWidth("name", std::string(name), core::kMaxTenantNameBytes);
         !status.ok()) {
       return status;
@@ -376,6 +377,7 @@ class MemoryControlSession final : public store::ControlSession, private Session
       }
       store::TenantRow row{.id = {++tables.last_tenant}, .name = std::string(name), .created = now};
       tables.tenants.emplace(row.name, row);
+      tables.history.Record(store::AuditOf(row, author), now);
       return absl::StatusOr<store::TenantRow>(row);
     });
   }
@@ -401,13 +403,15 @@ class MemoryControlSession final : public store::ControlSession, private Session
     });
   }
 
-  absl::StatusOr<store::CredentialRow> CreateCredential(
-      const store::CredentialRow& row, std::optional<absl::Duration> ttl) override {
+  absl::StatusOr<store::CredentialRow> CreateCredential(const store::CredentialRow& row,
+                                                        std::optional<absl::Duration> ttl,
+                                                        const store::Author& author) override {
     return Run<store::CredentialRow>(
-        [&](Control& tables, DbTime now) { return Insert(tables, row, ttl, now); });
+        [&](Control& tables, DbTime now) { return Insert(tables, row, ttl, author, now); });
   }
 
-  absl::StatusOr<store::CredentialRow> BootstrapAdmin(const store::CredentialRow& row) override {
+  absl::StatusOr<store::CredentialRow> BootstrapAdmin(const store::CredentialRow& row,
+                                                      const store::Author& author) override {
     return Run<store::CredentialRow>([&](Control& tables, DbTime now) {
       for (const auto& [id, other] : tables.credentials) {
         if (other.role == store::Role::kAdmin && Active(other, now)) {
@@ -415,12 +419,19 @@ class MemoryControlSession final : public store::ControlSession, private Session
               absl::AlreadyExistsError("an active admin credential exists"));
         }
       }
-      return Insert(tables, row, std::nullopt, now);
+      return Insert(tables, row, std::nullopt, author, now);
     });
   }
 
   absl::StatusOr<store::CredentialRow> GetCredential(absl::string_view credential_id) override {
-    return Change(credential_id, [](store::CredentialRow&, DbTime) {});
+    return Run<store::CredentialRow>(
+        [&](Control& tables, DbTime now) -> absl::StatusOr<store::CredentialRow> {
+          const auto found = tables.credentials.find(std::string(credential_id));
+          if (found == tables.credentials.end()) return absl::NotFoundError("no such credential");
+          store::CredentialRow row = found->second;
+          row.active = Active(row, now);
+          return row;
+        });
   }
 
   absl::StatusOr<std::vector<store::CredentialRow>> ListCredentials(
@@ -439,15 +450,67 @@ class MemoryControlSession final : public store::ControlSession, private Session
   }
 
   absl::StatusOr<store::CredentialRow> ExpireCredential(absl::string_view credential_id,
-                                                        absl::Duration in) override {
-    return Change(credential_id, [in](store::CredentialRow& row, DbTime now) {
-      row.expires = row.expires.has_value() ? std::min(*row.expires, now + in) : now + in;
-    });
+                                                        absl::Duration in,
+                                                        const store::Author& author) override {
+    return Change(credential_id, store::AuditAction::kExpireCredential, author,
+                  [in](store::CredentialRow& row, DbTime now) {
+                    row.expires =
+                        row.expires.has_value() ? std::min(*row.expires, now + in) : now + in;
+                  });
   }
 
-  absl::StatusOr<store::CredentialRow> RevokeCredential(absl::string_view credential_id) override {
-    return Change(credential_id, [](store::CredentialRow& row, DbTime now) {
-      if (!row.revoked.has_value()) row.revoked = now;
+  absl::StatusOr<store::CredentialRow> RevokeCredential(absl::string_view credential_id,
+                                                        const store::Author& author) override {
+    return Change(credential_id, store::AuditAction::kRevokeCredential, author,
+                  [](store::CredentialRow& row, DbTime now) {
+                    if (!row.revoked.has_value()) row.revoked = now;
+                  });
+  }
+
+  absl::StatusOr<store::PolicyVersionRow> ApplyPolicies(core::TenantId tenant,
+                                                        int32_t expected_version,
+                                                        absl::string_view document,
+                                                        const store::Author& author) override {
+    for (absl::Status status :
+         {CheckWidth("document", std::string(document), core::kMaxPolicyBytes),
+          CheckWidth("reason", author.reason, core::kMaxReasonBytes)}) {
+      if (!status.ok()) return status;
+    }
+    return Run<store::PolicyVersionRow>([&](Control& tables, DbTime now) {
+      return tables.history.Apply(tenant, expected_version, document, author, now);
+    });
+  }
+  absl::StatusOr<store::PolicyVersionRow> GetPolicies(core::TenantId tenant,
+                                                      int32_t version) override {
+    return Run<store::PolicyVersionRow>(
+        [&](Control& tables, DbTime) { return tables.history.Version(tenant, version); });
+  }
+  absl::StatusOr<std::vector<store::PolicyVersionRow>> ListPolicyVersions(core::TenantId tenant,
+                                                                          int32_t before,
+                                                                          int limit) override {
+    using Rows = std::vector<store::PolicyVersionRow>;
+    return Run<Rows>([&](Control& tables, DbTime) {
+      return absl::StatusOr<Rows>(tables.history.VersionsBefore(tenant, before, limit));
+    });
+  }
+  absl::StatusOr<std::vector<store::PolicyVersionRow>> ReadPolicyChanges(
+      int64_t change_id) override {
+    using Rows = std::vector<store::PolicyVersionRow>;
+    return Run<Rows>([&](Control& tables, DbTime) {
+      return absl::StatusOr<Rows>(tables.history.ChangesAfter(change_id));
+    });
+  }
+  absl::StatusOr<std::vector<store::AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
+                                                         int64_t before, int limit) override {
+    using Rows = std::vector<store::AuditRow>;
+    return Run<Rows>([&](Control& tables, DbTime) {
+      Rows rows = tables.history.AuditBefore(tenant, before, limit);
+      for (store::AuditRow& row : rows) {
+        for (const auto& [name, owner] : tables.tenants) {
+          if (owner.id == row.tenant) row.tenant_name = name;
+        }
+      }
+      return absl::StatusOr<Rows>(std::move(rows));
     });
   }
 
@@ -480,7 +543,7 @@ class MemoryControlSession final : public store::ControlSession, private Session
 
   static absl::StatusOr<store::CredentialRow> Insert(Control& tables, store::CredentialRow row,
                                                      std::optional<absl::Duration> ttl,
-                                                     DbTime now) {
+                                                     const store::Author& author, DbTime now) {
     absl::Status status = CheckWidth("description", row.description, core::kMaxDescriptionBytes);
     if (!status.ok()) return status;
     row.tenant_name.clear();
@@ -495,20 +558,27 @@ class MemoryControlSession final : public store::ControlSession, private Session
     if (!tables.credentials.emplace(row.credential_id, row).second) {
       return absl::AlreadyExistsError("credential exists");
     }
+    tables.history.Record(
+        store::AuditOf(store::AuditAction::kCreateCredential, nullptr, row, author), now);
     return row;
   }
 
   template <typename Body>
-  absl::StatusOr<store::CredentialRow> Change(absl::string_view id, Body body) {
+  absl::StatusOr<store::CredentialRow> Change(absl::string_view id, store::AuditAction action,
+                                              const store::Author& author, Body body) {
     return Run<store::CredentialRow>(
         [&](Control& tables, DbTime now) -> absl::StatusOr<store::CredentialRow> {
           const auto found = tables.credentials.find(std::string(id));
           if (found == tables.credentials.end()) {
             return absl::NotFoundError("no such credential");
           }
+          const store::CredentialRow before = found->second;
           body(found->second, now);
           store::CredentialRow row = found->second;
           row.active = Active(row, now);
+          if (row.expires != before.expires || row.revoked != before.revoked) {
+            tables.history.Record(store::AuditOf(action, &before, row, author), now);
+          }
           return row;
         });
   }

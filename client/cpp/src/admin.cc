@@ -6,6 +6,7 @@
 #include "connection_impl.h"
 #include "convert.h"
 #include "grpc_stub.h"
+#include "policy_convert.h"
 #include "retry_loop.h"
 
 namespace once {
@@ -19,6 +20,14 @@ absl::StatusOr<IssuedCredential> IssuedFrom(const Response& response) {
   return IssuedCredential{*std::move(credential), response.token()};
 }
 
+template <typename Response>
+VersionedPolicies PoliciesFrom(const Response& response) {
+  VersionedPolicies policies;
+  policies.policies = HandlerPoliciesPeer::FromProto(response.policy_set());
+  if (response.has_version()) policies.version = FromProto(response.version());
+  return policies;
+}
+
 class RetryingAdminConnection final : public AdminConnection {
  public:
   RetryingAdminConnection(std::shared_ptr<AdminStub> stub, ConnectionOptions options)
@@ -28,6 +37,7 @@ class RetryingAdminConnection final : public AdminConnection {
                                       const CallOptions& options) override {
     v1::CreateTenantRequest request;
     request.set_name(name);
+    request.set_reason(options.reason);
     auto response =
         Send(options, Repeatable::kOnlyWhereNotStarted, request, &AdminStub::CreateTenant);
     if (!response.ok()) return response.status();
@@ -49,8 +59,10 @@ class RetryingAdminConnection final : public AdminConnection {
 
   absl::StatusOr<IssuedCredential> CreateCredential(const NewCredential& credential,
                                                     const CallOptions& options) override {
-    auto response = Send(options, Repeatable::kOnlyWhereNotStarted, ToProto(credential),
-                         &AdminStub::CreateCredential);
+    v1::CreateCredentialRequest request = ToProto(credential);
+    request.set_reason(options.reason);
+    auto response =
+        Send(options, Repeatable::kOnlyWhereNotStarted, request, &AdminStub::CreateCredential);
     if (!response.ok()) return response.status();
     return IssuedFrom(*response);
   }
@@ -80,6 +92,7 @@ class RetryingAdminConnection final : public AdminConnection {
     v1::RotateCredentialRequest request;
     request.set_credential_id(credential_id);
     if (overlap.has_value()) *request.mutable_overlap() = ToProto(*overlap);
+    request.set_reason(options.reason);
     auto response =
         Send(options, Repeatable::kOnlyWhereNotStarted, request, &AdminStub::RotateCredential);
     if (!response.ok()) return response.status();
@@ -94,9 +107,62 @@ class RetryingAdminConnection final : public AdminConnection {
                                               const CallOptions& options) override {
     v1::RevokeCredentialRequest request;
     request.set_credential_id(credential_id);
+    request.set_reason(options.reason);
     auto response = Send(options, Repeatable::kYes, request, &AdminStub::RevokeCredential);
     if (!response.ok()) return response.status();
     return FromProto(response->credential());
+  }
+
+  absl::StatusOr<VersionedPolicies> GetPolicies(const std::string& tenant, int32_t version,
+                                                const CallOptions& options) override {
+    v1::GetHandlerPoliciesRequest request;
+    request.set_tenant(tenant);
+    request.set_version(version);
+    auto response = Send(options, Repeatable::kYes, request, &AdminStub::GetHandlerPolicies);
+    if (!response.ok()) return response.status();
+    return PoliciesFrom(*response);
+  }
+
+  absl::StatusOr<Page<PolicyVersion>> ListPolicyVersions(const std::string& tenant,
+                                                         const PageRequest& page,
+                                                         const CallOptions& options) override {
+    v1::ListHandlerPolicyVersionsRequest request;
+    request.set_tenant(tenant);
+    request.set_page_size(page.page_size);
+    request.set_page_token(page.page_token);
+    auto response = Send(options, Repeatable::kYes, request, &AdminStub::ListHandlerPolicyVersions);
+    if (!response.ok()) return response.status();
+    Page<PolicyVersion> versions;
+    for (const auto& version : response->versions()) versions.items.push_back(FromProto(version));
+    versions.next_page_token = response->next_page_token();
+    return versions;
+  }
+
+  absl::StatusOr<VersionedPolicies> ApplyPolicies(const PolicyChange& change,
+                                                  const CallOptions& options) override {
+    auto response =
+        Send(options, Repeatable::kYes, ToProto(change), &AdminStub::ApplyHandlerPolicies);
+    if (!response.ok()) return response.status();
+    return PoliciesFrom(*response);
+  }
+
+  absl::StatusOr<Page<AuditRecord>> ListAuditRecords(const std::string& tenant,
+                                                     const PageRequest& page,
+                                                     const CallOptions& options) override {
+    v1::ListAuditRecordsRequest request;
+    request.set_tenant(tenant);
+    request.set_page_size(page.page_size);
+    request.set_page_token(page.page_token);
+    auto response = Send(options, Repeatable::kYes, request, &AdminStub::ListAuditRecords);
+    if (!response.ok()) return response.status();
+    Page<AuditRecord> records;
+    for (const auto& proto : response->records()) {
+      auto record = FromProto(proto);
+      if (!record.ok()) return record.status();
+      records.items.push_back(*std::move(record));
+    }
+    records.next_page_token = response->next_page_token();
+    return records;
   }
 
  private:
@@ -170,6 +236,25 @@ absl::StatusOr<Credential> AdminConnection::RevokeCredential(const std::string&,
   return Unimplemented("RevokeCredential");
 }
 
+absl::StatusOr<VersionedPolicies> AdminConnection::GetPolicies(const std::string&, int32_t,
+                                                               const CallOptions&) {
+  return Unimplemented("GetPolicies");
+}
+absl::StatusOr<Page<PolicyVersion>> AdminConnection::ListPolicyVersions(const std::string&,
+                                                                        const PageRequest&,
+                                                                        const CallOptions&) {
+  return Unimplemented("ListPolicyVersions");
+}
+absl::StatusOr<VersionedPolicies> AdminConnection::ApplyPolicies(const PolicyChange&,
+                                                                 const CallOptions&) {
+  return Unimplemented("ApplyPolicies");
+}
+absl::StatusOr<Page<AuditRecord>> AdminConnection::ListAuditRecords(const std::string&,
+                                                                    const PageRequest&,
+                                                                    const CallOptions&) {
+  return Unimplemented("ListAuditRecords");
+}
+
 absl::StatusOr<std::shared_ptr<AdminConnection>> MakeAdminConnection(ConnectionOptions options) {
   if (auto status = client_internal::CheckOptions(options); !status.ok()) return status;
   options = client_internal::WithDefaults(std::move(options));
@@ -236,6 +321,41 @@ absl::StatusOr<RotatedCredential> AdminClient::RotateCredential(
 absl::StatusOr<Credential> AdminClient::RevokeCredential(const std::string& credential_id,
                                                          const CallOptions& options) const {
   return connection_->RevokeCredential(credential_id, options);
+}
+
+absl::StatusOr<VersionedPolicies> AdminClient::GetPolicies(const std::string& tenant,
+                                                           int32_t version,
+                                                           const CallOptions& options) const {
+  return connection_->GetPolicies(tenant, version, options);
+}
+
+absl::StatusOr<Page<PolicyVersion>> AdminClient::ListPolicyVersions(
+    const std::string& tenant, const PageRequest& page, const CallOptions& options) const {
+  return connection_->ListPolicyVersions(tenant, page, options);
+}
+
+absl::StatusOr<std::vector<PolicyVersion>> AdminClient::ListAllPolicyVersions(
+    const std::string& tenant, const CallOptions& options) const {
+  std::vector<PolicyVersion> all;
+  PageRequest request;
+  do {
+    auto page = connection_->ListPolicyVersions(tenant, request, options);
+    if (!page.ok()) return page.status();
+    for (auto& version : page->items) all.push_back(std::move(version));
+    request.page_token = page->next_page_token;
+  } while (!request.page_token.empty());
+  return all;
+}
+
+absl::StatusOr<VersionedPolicies> AdminClient::ApplyPolicies(const PolicyChange& change,
+                                                             const CallOptions& options) const {
+  return connection_->ApplyPolicies(change, options);
+}
+
+absl::StatusOr<Page<AuditRecord>> AdminClient::ListAuditRecords(const std::string& tenant,
+                                                                const PageRequest& page,
+                                                                const CallOptions& options) const {
+  return connection_->ListAuditRecords(tenant, page, options);
 }
 
 }  // namespace once

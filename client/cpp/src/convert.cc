@@ -171,6 +171,7 @@ Granted GrantedFrom(const v1::Granted& proto) {
   granted.claim = ClaimFrom(proto.claim());
   granted.attempt_number = proto.attempt_number();
   if (proto.has_earlier_attempt()) granted.earlier_attempt = EarlierFrom(proto.earlier_attempt());
+  granted.recovery = proto.recovery();
   return granted;
 }
 
@@ -222,6 +223,7 @@ InDoubt InDoubtFrom(const v1::InDoubt& proto) {
   }
   in_doubt.earlier_attempt_count = proto.earlier_attempt_count();
   in_doubt.resolution = proto.resolution();
+  in_doubt.probe_allowed = proto.probe_allowed();
   return in_doubt;
 }
 
@@ -302,6 +304,7 @@ v1::BeginRequest ToProto(const BeginRequest& request) {
     proto.mutable_aggregate()->set_id(request.aggregate->id);
     proto.mutable_aggregate()->set_version(request.aggregate->version);
   }
+  proto.set_can_probe(request.can_probe);
   return proto;
 }
 

@@ -40,6 +40,10 @@ constexpr ErrorReason kAllReasons[] = {
     ErrorReason::kTenantNotFound,
     ErrorReason::kCredentialNotFound,
     ErrorReason::kInternal,
+    ErrorReason::kHandlerNotAllowed,
+    ErrorReason::kPoliciesNotFound,
+    ErrorReason::kPolicyVersionMismatch,
+    ErrorReason::kDigestChangeNotAccepted,
     ErrorReason::kInProgress,
     ErrorReason::kConflict,
     ErrorReason::kInDoubt,
@@ -102,6 +106,14 @@ absl::string_view ToString(ErrorReason reason) {
       return "CREDENTIAL_NOT_FOUND";
     case ErrorReason::kInternal:
       return "INTERNAL";
+    case ErrorReason::kHandlerNotAllowed:
+      return "HANDLER_NOT_ALLOWED";
+    case ErrorReason::kPoliciesNotFound:
+      return "POLICIES_NOT_FOUND";
+    case ErrorReason::kPolicyVersionMismatch:
+      return "POLICY_VERSION_MISMATCH";
+    case ErrorReason::kDigestChangeNotAccepted:
+      return "DIGEST_CHANGE_NOT_ACCEPTED";
     case ErrorReason::kInProgress:
       return "IN_PROGRESS";
     case ErrorReason::kConflict:

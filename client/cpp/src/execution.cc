@@ -87,6 +87,7 @@ Execution::Execution(Connection& connection, Clock& clock, LeaseRenewer& renewer
   begin_.lease = options.lease;
   begin_.consumer = options.consumer;
   begin_.handler_version = options.handler_version;
+  begin_.can_probe = options.can_probe;
   begin_.delivery = options.delivery;
   begin_.causation = options.causation;
   begin_.aggregate = options.aggregate;

@@ -230,6 +230,22 @@ class GrpcAdminStub final : public AdminStub {
       const RpcCall& call, const v1::RevokeCredentialRequest& request) override {
     return endpoints_->Call(call, request, &Rpc::RevokeCredential);
   }
+  absl::StatusOr<v1::GetHandlerPoliciesResponse> GetHandlerPolicies(
+      const RpcCall& call, const v1::GetHandlerPoliciesRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::GetHandlerPolicies);
+  }
+  absl::StatusOr<v1::ListHandlerPolicyVersionsResponse> ListHandlerPolicyVersions(
+      const RpcCall& call, const v1::ListHandlerPolicyVersionsRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::ListHandlerPolicyVersions);
+  }
+  absl::StatusOr<v1::ApplyHandlerPoliciesResponse> ApplyHandlerPolicies(
+      const RpcCall& call, const v1::ApplyHandlerPoliciesRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::ApplyHandlerPolicies);
+  }
+  absl::StatusOr<v1::ListAuditRecordsResponse> ListAuditRecords(
+      const RpcCall& call, const v1::ListAuditRecordsRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::ListAuditRecords);
+  }
 
  private:
   const std::unique_ptr<Endpoints<Service>> endpoints_;

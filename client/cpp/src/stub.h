@@ -54,6 +54,14 @@ class AdminStub {
       const RpcCall& call, const v1::RotateCredentialRequest& request) = 0;
   virtual absl::StatusOr<v1::RevokeCredentialResponse> RevokeCredential(
       const RpcCall& call, const v1::RevokeCredentialRequest& request) = 0;
+  virtual absl::StatusOr<v1::GetHandlerPoliciesResponse> GetHandlerPolicies(
+      const RpcCall& call, const v1::GetHandlerPoliciesRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListHandlerPolicyVersionsResponse> ListHandlerPolicyVersions(
+      const RpcCall& call, const v1::ListHandlerPolicyVersionsRequest& request) = 0;
+  virtual absl::StatusOr<v1::ApplyHandlerPoliciesResponse> ApplyHandlerPolicies(
+      const RpcCall& call, const v1::ApplyHandlerPoliciesRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListAuditRecordsResponse> ListAuditRecords(
+      const RpcCall& call, const v1::ListAuditRecordsRequest& request) = 0;
 };
 
 }  // namespace once::client_internal

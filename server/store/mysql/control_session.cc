@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "store/control_plane.h"
 #include "store/mysql/schema.h"
 
 namespace once::store::mysql {
@@ -43,6 +44,33 @@ CredentialRow ReadCredentialRow(RowReader& reader) {
   row.expires = ToTime(reader.OptionalInt());
   row.revoked = ToTime(reader.OptionalInt());
   row.active = reader.Int() != 0;
+  return row;
+}
+
+PolicyVersionRow ReadPolicyRow(RowReader& reader) {
+  PolicyVersionRow row;
+  row.change_id = reader.Int();
+  row.tenant.value = reader.Uint32();
+  row.version = static_cast<int32_t>(reader.Int());
+  row.document = reader.Bytes();
+  row.author.credential_id = reader.Bytes();
+  row.author.reason = reader.Bytes();
+  row.created.micros = reader.Int();
+  return row;
+}
+
+AuditRow ReadAuditRow(RowReader& reader) {
+  AuditRow row;
+  row.audit_id = reader.Int();
+  row.tenant.value = reader.Uint32();
+  row.tenant_name = reader.Bytes();
+  row.action = static_cast<AuditAction>(reader.Int());
+  row.subject = reader.Bytes();
+  row.before = reader.Bytes();
+  row.after = reader.Bytes();
+  row.author.credential_id = reader.Bytes();
+  row.author.reason = reader.Bytes();
+  row.created.micros = reader.Int();
   return row;
 }
 
@@ -93,7 +121,8 @@ absl::Status MysqlControlSession::ReadTenant(absl::string_view name, TenantRow& 
   return found ? absl::OkStatus() : absl::NotFoundError("there is no such tenant");
 }
 
-absl::StatusOr<TenantRow> MysqlControlSession::CreateTenant(absl::string_view name) {
+absl::StatusOr<TenantRow> MysqlControlSession::CreateTenant(absl::string_view name,
+                                                            const Author& author) {
   TenantRow row;
   const absl::Status status = InTransaction([&] {
     SqlBuilder sql("INSERT INTO tenant(name,created_us) VALUES (");
@@ -102,7 +131,8 @@ absl::StatusOr<TenantRow> MysqlControlSession::CreateTenant(absl::string_view na
     if (absl::IsAlreadyExists(inserted)) {
       return absl::AlreadyExistsError("a tenant of this name exists already");
     }
-    return inserted.ok() ? ReadTenant(name, row) : inserted;
+    if (inserted.ok()) inserted = ReadTenant(name, row);
+    return inserted.ok() ? WriteAudit(AuditOf(row, author)) : inserted;
   });
   if (!status.ok()) return status;
   return row;
@@ -177,18 +207,26 @@ absl::Status MysqlControlSession::InsertCredential(const CredentialRow& row,
   return status;
 }
 
+absl::Status MysqlControlSession::MakeCredential(const CredentialRow& row,
+                                                 std::optional<absl::Duration> ttl,
+                                                 const Author& author, CredentialRow& created) {
+  absl::Status status = InsertCredential(row, ttl);
+  if (status.ok()) status = ReadCredential(row.credential_id, created);
+  if (!status.ok()) return status;
+  return WriteAudit(AuditOf(AuditAction::kCreateCredential, nullptr, created, author));
+}
+
 absl::StatusOr<CredentialRow> MysqlControlSession::CreateCredential(
-    const CredentialRow& row, std::optional<absl::Duration> ttl) {
+    const CredentialRow& row, std::optional<absl::Duration> ttl, const Author& author) {
   CredentialRow created;
-  const absl::Status status = InTransaction([&] {
-    absl::Status inserted = InsertCredential(row, ttl);
-    return inserted.ok() ? ReadCredential(row.credential_id, created) : inserted;
-  });
+  const absl::Status status =
+      InTransaction([&] { return MakeCredential(row, ttl, author, created); });
   if (!status.ok()) return status;
   return created;
 }
 
-absl::StatusOr<CredentialRow> MysqlControlSession::BootstrapAdmin(const CredentialRow& row) {
+absl::StatusOr<CredentialRow> MysqlControlSession::BootstrapAdmin(const CredentialRow& row,
+                                                                  const Author& author) {
   // "None is there" cannot be locked by rows. The lock outlasts the COMMIT.
   absl::StatusOr<DatabaseLock> lock = DatabaseLock::Acquire(*session_.connection, "bootstrap");
   if (!lock.ok()) return lock.status();
@@ -203,8 +241,7 @@ absl::StatusOr<CredentialRow> MysqlControlSession::BootstrapAdmin(const Credenti
     if (!admins.empty()) {
       return absl::AlreadyExistsError("an active admin credential exists already");
     }
-    step = InsertCredential(row, std::nullopt);
-    return step.ok() ? ReadCredential(row.credential_id, created) : step;
+    return MakeCredential(row, std::nullopt, author, created);
   });
   if (!status.ok()) return status;
   return created;
@@ -234,32 +271,174 @@ absl::StatusOr<std::vector<CredentialRow>> MysqlControlSession::ListCredentials(
 }
 
 absl::StatusOr<CredentialRow> MysqlControlSession::UpdateCredential(absl::string_view credential_id,
-                                                                    const SqlBuilder& assignment) {
+                                                                    const SqlBuilder& assignment,
+                                                                    AuditAction action,
+                                                                    const Author& author) {
   SqlBuilder sql("UPDATE credential SET ");
   sql.Raw(assignment.text()).Raw(" WHERE credential_id=").Bytes(credential_id);
+  SqlBuilder locked("c.credential_id=");
+  locked.Bytes(credential_id).Raw(" FOR UPDATE");
   CredentialRow row;
   const absl::Status status = InTransaction([&] {
-    const absl::Status updated = session_.connection->Execute(sql.text()).status();
-    return updated.ok() ? ReadCredential(credential_id, row) : updated;
+    std::vector<CredentialRow> before;
+    absl::Status step = ReadCredentials(locked, before);
+    if (step.ok() && before.empty()) step = absl::NotFoundError("there is no such credential");
+    if (step.ok()) step = session_.connection->Execute(sql.text()).status();
+    if (step.ok()) step = ReadCredential(credential_id, row);
+    if (!step.ok() ||
+        (row.expires == before.front().expires && row.revoked == before.front().revoked)) {
+      return step;
+    }
+    return WriteAudit(AuditOf(action, &before.front(), row, author));
   });
   if (!status.ok()) return status;
   return row;
 }
 
 absl::StatusOr<CredentialRow> MysqlControlSession::ExpireCredential(absl::string_view credential_id,
-                                                                    absl::Duration in) {
+                                                                    absl::Duration in,
+                                                                    const Author& author) {
   SqlBuilder end(kNowMicros);
   end.Raw("+").Int(absl::ToInt64Microseconds(in));
   SqlBuilder assignment("expires_us=LEAST(COALESCE(expires_us,9223372036854775807),");
   assignment.Raw(end.text()).Raw(")");
-  return UpdateCredential(credential_id, assignment);
+  return UpdateCredential(credential_id, assignment, AuditAction::kExpireCredential, author);
 }
 
-absl::StatusOr<CredentialRow> MysqlControlSession::RevokeCredential(
-    absl::string_view credential_id) {
+absl::StatusOr<CredentialRow> MysqlControlSession::RevokeCredential(absl::string_view credential_id,
+                                                                    const Author& author) {
   SqlBuilder assignment("revoked_us=COALESCE(revoked_us,");
   assignment.Raw(kNowMicros).Raw(")");
-  return UpdateCredential(credential_id, assignment);
+  return UpdateCredential(credential_id, assignment, AuditAction::kRevokeCredential, author);
+}
+
+// ---- policies ----
+
+absl::Status MysqlControlSession::ReadPolicies(absl::string_view document,
+                                               const SqlBuilder& from_where,
+                                               std::vector<PolicyVersionRow>& rows) {
+  rows.clear();
+  return session_.connection->Query(
+      absl::StrCat("SELECT p.change_id,p.tenant_id,p.version,", document,
+                   ",p.credential_id,p.reason,p.created_us ", from_where.text()),
+      [&](RowReader& reader) { rows.push_back(ReadPolicyRow(reader)); });
+}
+
+absl::Status MysqlControlSession::ReadPolicyVersion(core::TenantId tenant, int32_t version,
+                                                    PolicyVersionRow& row) {
+  SqlBuilder sql("FROM policy_version p WHERE p.tenant_id=");
+  sql.Int(tenant.value);
+  if (version != 0) sql.Raw(" AND p.version=").Int(version);
+  sql.Raw(" ORDER BY p.version DESC LIMIT 1");
+  std::vector<PolicyVersionRow> rows;
+  if (absl::Status status = ReadPolicies("p.document", sql, rows); !status.ok()) return status;
+  if (rows.empty()) return absl::NotFoundError("there is no such version of policies");
+  row = std::move(rows.front());
+  return absl::OkStatus();
+}
+
+absl::Status MysqlControlSession::InsertPolicies(core::TenantId tenant, int32_t version,
+                                                 absl::string_view document, const Author& author) {
+  SqlBuilder sql(
+      "INSERT INTO policy_version(change_id,tenant_id,version,document,credential_id,reason,"
+      "created_us) SELECT COALESCE(MAX(change_id),0)+1,");
+  sql.Int(tenant.value).Raw(",").Int(version).Raw(",").Bytes(document).Raw(",");
+  sql.Bytes(author.credential_id).Raw(",").Bytes(author.reason).Raw(",").Raw(kNowMicros);
+  sql.Raw(" FROM policy_version");
+  absl::Status status = session_.connection->Execute(sql.text()).status();
+  // Somebody else was faster, here or in another tenant: look again.
+  if (absl::IsAlreadyExists(status)) return absl::AbortedError("another version came first");
+  return status;
+}
+
+absl::StatusOr<PolicyVersionRow> MysqlControlSession::ApplyPolicies(core::TenantId tenant,
+                                                                    int32_t expected_version,
+                                                                    absl::string_view document,
+                                                                    const Author& author) {
+  PolicyVersionRow row;
+  const absl::Status status = InTransaction([&] {
+    row = PolicyVersionRow{};
+    absl::Status step = ReadPolicyVersion(tenant, 0, row);
+    if (!step.ok() && !absl::IsNotFound(step)) return step;
+    const absl::StatusOr<bool> there = IsAppliedAlready(row, expected_version, document);
+    if (!there.ok() || *there) return there.status();
+    const std::string before = std::move(row.document);
+    step = InsertPolicies(tenant, expected_version + 1, document, author);
+    if (step.ok()) step = ReadPolicyVersion(tenant, expected_version + 1, row);
+    return step.ok() ? WriteAudit(AuditOf(before, row)) : step;
+  });
+  if (!status.ok()) return status;
+  return row;
+}
+
+absl::StatusOr<PolicyVersionRow> MysqlControlSession::GetPolicies(core::TenantId tenant,
+                                                                  int32_t version) {
+  PolicyVersionRow row;
+  if (absl::Status status = InTransaction([&] { return ReadPolicyVersion(tenant, version, row); });
+      !status.ok()) {
+    return status;
+  }
+  return row;
+}
+
+absl::StatusOr<std::vector<PolicyVersionRow>> MysqlControlSession::ListPolicyVersions(
+    core::TenantId tenant, int32_t before, int limit) {
+  SqlBuilder sql("FROM policy_version p WHERE p.tenant_id=");
+  sql.Int(tenant.value).Raw(" AND p.version<").Int(before);
+  sql.Raw(" ORDER BY p.version DESC LIMIT ").Int(limit);
+  std::vector<PolicyVersionRow> rows;
+  if (absl::Status status = InTransaction([&] { return ReadPolicies("''", sql, rows); });
+      !status.ok()) {
+    return status;
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<PolicyVersionRow>> MysqlControlSession::ReadPolicyChanges(
+    int64_t change_id) {
+  SqlBuilder sql("FROM policy_version p WHERE p.change_id>");
+  sql.Int(change_id);
+  sql.Raw(
+      " AND NOT EXISTS(SELECT 1 FROM policy_version q WHERE q.tenant_id=p.tenant_id"
+      " AND q.version>p.version) ORDER BY p.change_id");
+  std::vector<PolicyVersionRow> rows;
+  if (absl::Status status = InTransaction([&] { return ReadPolicies("p.document", sql, rows); });
+      !status.ok()) {
+    return status;
+  }
+  return rows;
+}
+
+// ---- audit ----
+
+absl::Status MysqlControlSession::WriteAudit(const AuditRow& row) {
+  SqlBuilder sql(
+      "INSERT INTO audit_record(tenant_id,action,subject,state_before,state_after,credential_id,"
+      "reason,created_us) VALUES (");
+  sql.Int(row.tenant.value).Raw(",").Int(static_cast<int>(row.action)).Raw(",");
+  sql.Bytes(row.subject).Raw(",").BytesOrNull(row.before).Raw(",").BytesOrNull(row.after).Raw(",");
+  sql.Bytes(row.author.credential_id).Raw(",").Bytes(row.author.reason).Raw(",");
+  sql.Raw(kNowMicros).Raw(")");
+  return session_.connection->Execute(sql.text()).status();
+}
+
+absl::StatusOr<std::vector<AuditRow>> MysqlControlSession::ListAudit(
+    std::optional<core::TenantId> tenant, int64_t before, int limit) {
+  SqlBuilder sql(
+      "SELECT a.audit_id,a.tenant_id,t.name,a.action,a.subject,a.state_before,a.state_after,"
+      "a.credential_id,a.reason,a.created_us FROM audit_record a LEFT JOIN tenant t ON"
+      " t.tenant_id=a.tenant_id WHERE a.audit_id<");
+  sql.Int(before);
+  if (tenant.has_value()) sql.Raw(" AND a.tenant_id=").Int(tenant->value);
+  sql.Raw(" ORDER BY a.audit_id DESC LIMIT ").Int(limit);
+  std::vector<AuditRow> rows;
+  const absl::Status status = InTransaction([&] {
+    rows.clear();
+    return session_.connection->Query(
+        sql.text(), [&](RowReader& reader) { rows.push_back(ReadAuditRow(reader)); });
+  });
+  if (!status.ok()) return status;
+  return rows;
 }
 
 // ---- handler names ----

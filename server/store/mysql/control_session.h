@@ -1,4 +1,5 @@
-// Tenants, credentials and handler names on one connection. Blocking; one thread at a time.
+// Tenants, credentials, policies, handler names and the audit on one connection. Blocking; one
+// thread at a time.
 //
 // Each call is one transaction. Those that lose a race are repeated here, a few times; ABORTED
 // after that.
@@ -25,20 +26,34 @@ class MysqlControlSession final : public ControlSession {
   MysqlControlSession(const SessionOpener& opener, Session session)
       : opener_(opener), session_(std::move(session)) {}
 
-  absl::StatusOr<TenantRow> CreateTenant(absl::string_view name) override;
+  absl::StatusOr<TenantRow> CreateTenant(absl::string_view name, const Author& author) override;
   absl::StatusOr<TenantRow> GetTenant(absl::string_view name) override;
   absl::StatusOr<std::vector<TenantRow>> ListTenants(absl::string_view after, int limit) override;
 
   absl::StatusOr<CredentialRow> CreateCredential(const CredentialRow& row,
-                                                 std::optional<absl::Duration> ttl) override;
-  absl::StatusOr<CredentialRow> BootstrapAdmin(const CredentialRow& row) override;
+                                                 std::optional<absl::Duration> ttl,
+                                                 const Author& author) override;
+  absl::StatusOr<CredentialRow> BootstrapAdmin(const CredentialRow& row,
+                                               const Author& author) override;
   absl::StatusOr<CredentialRow> GetCredential(absl::string_view credential_id) override;
   absl::StatusOr<std::vector<CredentialRow>> ListCredentials(std::optional<core::TenantId> tenant,
                                                              absl::string_view after,
                                                              int limit) override;
-  absl::StatusOr<CredentialRow> ExpireCredential(absl::string_view credential_id,
-                                                 absl::Duration in) override;
-  absl::StatusOr<CredentialRow> RevokeCredential(absl::string_view credential_id) override;
+  absl::StatusOr<CredentialRow> ExpireCredential(absl::string_view credential_id, absl::Duration in,
+                                                 const Author& author) override;
+  absl::StatusOr<CredentialRow> RevokeCredential(absl::string_view credential_id,
+                                                 const Author& author) override;
+
+  absl::StatusOr<PolicyVersionRow> ApplyPolicies(core::TenantId tenant, int32_t expected_version,
+                                                 absl::string_view document,
+                                                 const Author& author) override;
+  absl::StatusOr<PolicyVersionRow> GetPolicies(core::TenantId tenant, int32_t version) override;
+  absl::StatusOr<std::vector<PolicyVersionRow>> ListPolicyVersions(core::TenantId tenant,
+                                                                   int32_t before,
+                                                                   int limit) override;
+  absl::StatusOr<std::vector<PolicyVersionRow>> ReadPolicyChanges(int64_t change_id) override;
+  absl::StatusOr<std::vector<AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
+                                                  int64_t before, int limit) override;
 
   absl::StatusOr<core::HandlerId> InternHandler(core::TenantId tenant, absl::string_view name,
                                                 bool create) override;
@@ -54,11 +69,22 @@ class MysqlControlSession final : public ControlSession {
   absl::Status ReadCredentials(const SqlBuilder& condition, std::vector<CredentialRow>& rows);
   absl::Status ReadCredential(absl::string_view credential_id, CredentialRow& row);
   absl::Status InsertCredential(const CredentialRow& row, std::optional<absl::Duration> ttl);
+  // Inserts, reads it into `created` and writes the audit.
+  absl::Status MakeCredential(const CredentialRow& row, std::optional<absl::Duration> ttl,
+                              const Author& author, CredentialRow& created);
+  // `from_where` follows the columns, from FROM on.
+  absl::Status ReadPolicies(absl::string_view document, const SqlBuilder& from_where,
+                            std::vector<PolicyVersionRow>& rows);
+  absl::Status ReadPolicyVersion(core::TenantId tenant, int32_t version, PolicyVersionRow& row);
+  absl::Status InsertPolicies(core::TenantId tenant, int32_t version, absl::string_view document,
+                              const Author& author);
+  absl::Status WriteAudit(const AuditRow& row);
   absl::Status ReadHandler(core::TenantId tenant, absl::string_view name,
                            std::optional<core::HandlerId>& id);
   // Applies `assignment` to one credential and reads it. NOT_FOUND where there is none.
   absl::StatusOr<CredentialRow> UpdateCredential(absl::string_view credential_id,
-                                                 const SqlBuilder& assignment);
+                                                 const SqlBuilder& assignment, AuditAction action,
+                                                 const Author& author);
 
   const SessionOpener& opener_;
   Session session_;

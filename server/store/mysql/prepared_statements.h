@@ -1,6 +1,6 @@
 // The prepared statements of one connection, by their text; the least recently used one is closed
-// for a new one. Either side keeps up to some hundred kilobytes for each, which is what the bound is
-// for: there is one for each number of rows.
+// for a new one. Either side keeps up to some hundred kilobytes for each, which is what the bound
+// is for: there is one for each number of rows.
 //
 // Thread-safety: that of the connection. Errors: the connector's exceptions.
 #ifndef ONCE_STORE_MYSQL_PREPARED_STATEMENTS_H_

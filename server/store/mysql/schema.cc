@@ -122,6 +122,36 @@ CREATE TABLE IF NOT EXISTS attempt (
   PRIMARY KEY (tenant_id, handler_id, event_id, entry_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=binary ROW_FORMAT=DYNAMIC)sql";
 
+// The primary key orders the versions of all tenants: of two that take the same number, one is
+// told.
+constexpr absl::string_view kPolicyVersionTable = R"sql(
+CREATE TABLE IF NOT EXISTS policy_version (
+  change_id     BIGINT         NOT NULL,
+  tenant_id     INT UNSIGNED   NOT NULL,
+  version       INT            NOT NULL,
+  document      MEDIUMBLOB     NOT NULL,
+  credential_id VARBINARY(16)  NOT NULL,
+  reason        VARBINARY(255) NOT NULL,
+  created_us    BIGINT         NOT NULL,
+  PRIMARY KEY (change_id),
+  UNIQUE KEY by_version (tenant_id, version)
+) ENGINE=InnoDB DEFAULT CHARSET=binary ROW_FORMAT=DYNAMIC)sql";
+
+constexpr absl::string_view kAuditRecordTable = R"sql(
+CREATE TABLE IF NOT EXISTS audit_record (
+  audit_id      BIGINT           NOT NULL AUTO_INCREMENT,
+  tenant_id     INT UNSIGNED     NOT NULL,
+  action        TINYINT UNSIGNED NOT NULL,
+  subject       VARBINARY(255)   NOT NULL,
+  state_before  MEDIUMBLOB       NULL,
+  state_after   MEDIUMBLOB       NULL,
+  credential_id VARBINARY(16)    NOT NULL,
+  reason        VARBINARY(255)   NOT NULL,
+  created_us    BIGINT           NOT NULL,
+  PRIMARY KEY (audit_id),
+  KEY by_tenant (tenant_id, audit_id)
+) ENGINE=InnoDB DEFAULT CHARSET=binary ROW_FORMAT=DYNAMIC)sql";
+
 std::string StepLabel(const SchemaStep& step) {
   return absl::StrFormat("%04d %s", step.version, step.name);
 }
@@ -176,6 +206,7 @@ absl::Span<const SchemaStep> SchemaSteps() {
        "first schema",
        {kTenantTable, kCredentialTable, kHandlerTable, kOperationTable, kReceiptBodyTable,
         kAttemptTable}},
+      {2, "policies and audit", {kPolicyVersionTable, kAuditRecordTable}},
   };
   return *kSteps;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "store/control_plane.h"
 #include "store/sqlite/errors.h"
 
 namespace once::store::sqlite {
@@ -47,6 +48,31 @@ absl::StatusOr<CredentialRow> ReadCredential(const Statement& row, core::DbTime 
   return credential;
 }
 
+// In the order of ReadPolicies, which also takes the document.
+constexpr absl::string_view kSelectPolicies =
+    "SELECT p.change_id, p.tenant_id, p.version, p.credential_id, p.reason, p.created_us";
+
+PolicyVersionRow ReadPolicies(const Statement& row) {
+  return PolicyVersionRow{.change_id = row.Int(0),
+                          .tenant = {static_cast<uint32_t>(row.Int(1))},
+                          .version = static_cast<int32_t>(row.Int(2)),
+                          .document = row.Blob(6),
+                          .author = {.credential_id = row.Blob(3), .reason = row.Blob(4)},
+                          .created = {row.Int(5)}};
+}
+
+AuditRow ReadAudit(const Statement& row) {
+  return AuditRow{.audit_id = row.Int(0),
+                  .tenant = {static_cast<uint32_t>(row.Int(1))},
+                  .tenant_name = row.Blob(2),
+                  .action = static_cast<AuditAction>(row.Int(3)),
+                  .subject = row.Blob(4),
+                  .before = row.Blob(5),
+                  .after = row.Blob(6),
+                  .author = {.credential_id = row.Blob(7), .reason = row.Blob(8)},
+                  .created = {row.Int(9)}};
+}
+
 // Runs the prepared and bound `statement` to its end, with `read` for each row.
 template <typename Row, typename Read>
 absl::StatusOr<std::vector<Row>> Collect(Statement& statement, Read read) {
@@ -74,8 +100,11 @@ class SqliteControlSession final : public ControlSession {
   SqliteControlSession(File* file, Connection connection)
       : file_(file), connection_(std::make_unique<Connection>(std::move(connection))) {}
 
-  absl::StatusOr<TenantRow> CreateTenant(absl::string_view name) override {
-    return Writing<TenantRow>([&](core::DbTime now) { return InsertTenant(name, now); });
+  absl::StatusOr<TenantRow> CreateTenant(absl::string_view name, const Author& author) override {
+    return Writing<TenantRow>([&](core::DbTime now) {
+      return Audited(InsertTenant(name, now), now,
+                     [&](const TenantRow& made) { return AuditOf(made, author); });
+    });
   }
 
   absl::StatusOr<TenantRow> GetTenant(absl::string_view name) override {
@@ -87,17 +116,19 @@ class SqliteControlSession final : public ControlSession {
   }
 
   absl::StatusOr<CredentialRow> CreateCredential(const CredentialRow& row,
-                                                 std::optional<absl::Duration> ttl) override {
+                                                 std::optional<absl::Duration> ttl,
+                                                 const Author& author) override {
     return Writing<CredentialRow>(
-        [&](core::DbTime now) { return InsertCredential(row, ttl, now); });
+        [&](core::DbTime now) { return NewCredential(row, ttl, author, now); });
   }
 
-  absl::StatusOr<CredentialRow> BootstrapAdmin(const CredentialRow& row) override {
+  absl::StatusOr<CredentialRow> BootstrapAdmin(const CredentialRow& row,
+                                               const Author& author) override {
     return Writing<CredentialRow>([&](core::DbTime now) -> absl::StatusOr<CredentialRow> {
       absl::StatusOr<bool> exists = HasActiveAdmin(now);
       if (!exists.ok()) return exists.status();
       if (*exists) return absl::AlreadyExistsError("an active admin credential exists");
-      return InsertCredential(row, std::nullopt, now);
+      return NewCredential(row, std::nullopt, author, now);
     });
   }
 
@@ -113,23 +144,59 @@ class SqliteControlSession final : public ControlSession {
         [&] { return SelectCredentials(tenant, after, limit); });
   }
 
-  absl::StatusOr<CredentialRow> ExpireCredential(absl::string_view credential_id,
-                                                 absl::Duration in) override {
+  absl::StatusOr<CredentialRow> ExpireCredential(absl::string_view credential_id, absl::Duration in,
+                                                 const Author& author) override {
     return Writing<CredentialRow>([&](core::DbTime now) {
       return ChangeCredential(
           "UPDATE credential SET expires_us = min(coalesce(expires_us, ?2), ?2)"
           " WHERE credential_id = ?1",
-          credential_id, now + in, now);
+          credential_id, now + in, AuditAction::kExpireCredential, author, now);
     });
   }
 
-  absl::StatusOr<CredentialRow> RevokeCredential(absl::string_view credential_id) override {
+  absl::StatusOr<CredentialRow> RevokeCredential(absl::string_view credential_id,
+                                                 const Author& author) override {
     return Writing<CredentialRow>([&](core::DbTime now) {
       return ChangeCredential(
           "UPDATE credential SET revoked_us = coalesce(revoked_us, ?2)"
           " WHERE credential_id = ?1",
-          credential_id, now, now);
+          credential_id, now, AuditAction::kRevokeCredential, author, now);
     });
+  }
+
+  absl::StatusOr<PolicyVersionRow> ApplyPolicies(core::TenantId tenant, int32_t expected_version,
+                                                 absl::string_view document,
+                                                 const Author& author) override {
+    return Writing<PolicyVersionRow>([&](core::DbTime now) -> absl::StatusOr<PolicyVersionRow> {
+      absl::StatusOr<PolicyVersionRow> current = SelectPolicies(tenant, 0);
+      if (!current.ok() && !absl::IsNotFound(current.status())) return current;
+      const PolicyVersionRow before = current.ok() ? *std::move(current) : PolicyVersionRow{};
+      const absl::StatusOr<bool> there = IsAppliedAlready(before, expected_version, document);
+      if (!there.ok()) return there.status();
+      if (*there) return before;
+      return Audited(InsertPolicies(tenant, before.version + 1, document, author, now), now,
+                     [&](const PolicyVersionRow& made) { return AuditOf(before.document, made); });
+    });
+  }
+
+  absl::StatusOr<PolicyVersionRow> GetPolicies(core::TenantId tenant, int32_t version) override {
+    return Reading<PolicyVersionRow>([&] { return SelectPolicies(tenant, version); });
+  }
+
+  absl::StatusOr<std::vector<PolicyVersionRow>> ListPolicyVersions(core::TenantId tenant,
+                                                                   int32_t before,
+                                                                   int limit) override {
+    return Reading<std::vector<PolicyVersionRow>>(
+        [&] { return SelectPolicyVersions(tenant, before, limit); });
+  }
+
+  absl::StatusOr<std::vector<PolicyVersionRow>> ReadPolicyChanges(int64_t change_id) override {
+    return Reading<std::vector<PolicyVersionRow>>([&] { return SelectPolicyChanges(change_id); });
+  }
+
+  absl::StatusOr<std::vector<AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
+                                                  int64_t before, int limit) override {
+    return Reading<std::vector<AuditRow>>([&] { return SelectAudit(tenant, before, limit); });
   }
 
   absl::StatusOr<core::HandlerId> InternHandler(core::TenantId tenant, absl::string_view name,
@@ -281,15 +348,129 @@ class SqliteControlSession final : public ControlSession {
     return SelectCredential(row.credential_id, now);
   }
 
+  absl::StatusOr<CredentialRow> NewCredential(const CredentialRow& row,
+                                              std::optional<absl::Duration> ttl,
+                                              const Author& author, core::DbTime now) {
+    return Audited(InsertCredential(row, ttl, now), now, [&](const CredentialRow& made) {
+      return AuditOf(AuditAction::kCreateCredential, nullptr, made, author);
+    });
+  }
+
   // `update` takes the id and `value`.
   absl::StatusOr<CredentialRow> ChangeCredential(absl::string_view update, absl::string_view id,
-                                                 core::DbTime value, core::DbTime now) {
+                                                 core::DbTime value, AuditAction action,
+                                                 const Author& author, core::DbTime now) {
+    absl::StatusOr<CredentialRow> before = SelectCredential(id, now);
+    if (!before.ok()) return before;
     absl::StatusOr<Statement> statement = connection_->Prepare(update);
     if (!statement.ok()) return statement.status();
     statement->BindBlob(1, id);
     statement->BindInt(2, value.micros);
     if (absl::Status status = statement->Run().status(); !status.ok()) return status;
-    return SelectCredential(id, now);
+    absl::StatusOr<CredentialRow> after = SelectCredential(id, now);
+    if (!after.ok() || (after->expires == before->expires && after->revoked == before->revoked)) {
+      return after;
+    }
+    return Audited(std::move(after), now, [&](const CredentialRow& changed) {
+      return AuditOf(action, &*before, changed, author);
+    });
+  }
+
+  // ---- policies ----
+
+  absl::StatusOr<PolicyVersionRow> SelectPolicies(core::TenantId tenant, int32_t version) {
+    absl::StatusOr<Statement> select = connection_->Prepare(
+        absl::StrCat(kSelectPolicies,
+                     ", p.document FROM policy_version p WHERE p.tenant_id = ?1"
+                     " AND (?2 = 0 OR p.version = ?2)"
+                     " ORDER BY p.version DESC LIMIT 1"));
+    if (!select.ok()) return select.status();
+    select->BindInt(1, tenant.value);
+    select->BindInt(2, version);
+    return Only(Collect<PolicyVersionRow>(*select, ReadPolicies), "version of policies");
+  }
+
+  absl::StatusOr<std::vector<PolicyVersionRow>> SelectPolicyVersions(core::TenantId tenant,
+                                                                     int32_t before, int limit) {
+    absl::StatusOr<Statement> select =
+        connection_->Prepare(absl::StrCat(kSelectPolicies,
+                                          ", x'' FROM policy_version p WHERE p.tenant_id = ?1"
+                                          " AND p.version < ?2 ORDER BY p.version DESC LIMIT ?3"));
+    if (!select.ok()) return select.status();
+    select->BindInt(1, tenant.value);
+    select->BindInt(2, before);
+    select->BindInt(3, std::max(limit, 0));
+    return Collect<PolicyVersionRow>(*select, ReadPolicies);
+  }
+
+  absl::StatusOr<std::vector<PolicyVersionRow>> SelectPolicyChanges(int64_t change_id) {
+    absl::StatusOr<Statement> select = connection_->Prepare(
+        absl::StrCat(kSelectPolicies,
+                     ", p.document FROM policy_version p WHERE p.change_id > ?1 AND NOT EXISTS"
+                     " (SELECT 1 FROM policy_version q WHERE q.tenant_id = p.tenant_id"
+                     " AND q.version > p.version) ORDER BY p.change_id"));
+    if (!select.ok()) return select.status();
+    select->BindInt(1, change_id);
+    return Collect<PolicyVersionRow>(*select, ReadPolicies);
+  }
+
+  absl::StatusOr<PolicyVersionRow> InsertPolicies(core::TenantId tenant, int32_t version,
+                                                  absl::string_view document, const Author& author,
+                                                  core::DbTime now) {
+    absl::StatusOr<Statement> insert = connection_->Prepare(
+        "INSERT INTO policy_version (change_id, tenant_id, version, document, credential_id,"
+        " reason, created_us) VALUES ((SELECT coalesce(max(change_id), 0) + 1 FROM policy_version),"
+        " ?1, ?2, ?3, ?4, ?5, ?6)");
+    if (!insert.ok()) return insert.status();
+    insert->BindInt(1, tenant.value);
+    insert->BindInt(2, version);
+    insert->BindBlob(3, document);
+    insert->BindBlob(4, author.credential_id);
+    insert->BindBlob(5, author.reason);
+    insert->BindInt(6, now.micros);
+    if (absl::Status status = insert->Run().status(); !status.ok()) return status;
+    return SelectPolicies(tenant, version);
+  }
+
+  // ---- audit ----
+
+  // `changed` as it came, once what `record` says of it is written.
+  template <typename Row, typename Record>
+  absl::StatusOr<Row> Audited(absl::StatusOr<Row> changed, core::DbTime now, Record record) {
+    if (!changed.ok()) return changed;
+    absl::Status status = InsertAudit(record(*changed), now);
+    if (!status.ok()) return status;
+    return changed;
+  }
+
+  absl::Status InsertAudit(const AuditRow& row, core::DbTime now) {
+    absl::StatusOr<Statement> insert = connection_->Prepare(
+        "INSERT INTO audit_record (tenant_id, action, subject, state_before, state_after,"
+        " credential_id, reason, created_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+    if (!insert.ok()) return insert.status();
+    insert->BindInt(1, row.tenant.value);
+    insert->BindInt(2, static_cast<int64_t>(row.action));
+    insert->BindBlob(3, row.subject);
+    insert->BindOptionalBlob(4, row.before);
+    insert->BindOptionalBlob(5, row.after);
+    insert->BindBlob(6, row.author.credential_id);
+    insert->BindBlob(7, row.author.reason);
+    insert->BindInt(8, now.micros);
+    return insert->Run().status();
+  }
+
+  absl::StatusOr<std::vector<AuditRow>> SelectAudit(std::optional<core::TenantId> tenant,
+                                                    int64_t before, int limit) {
+    absl::StatusOr<Statement> select = connection_->Prepare(absl::StrCat(
+        "SELECT a.audit_id, a.tenant_id, t.name, a.action, a.subject, a.state_before,"
+        " a.state_after, a.credential_id, a.reason, a.created_us FROM audit_record a"
+        " LEFT JOIN tenant t ON t.tenant_id = a.tenant_id WHERE a.audit_id < ?1",
+        tenant.has_value() ? " AND a.tenant_id = ?3" : "", " ORDER BY a.audit_id DESC LIMIT ?2"));
+    if (!select.ok()) return select.status();
+    select->BindInt(1, before);
+    select->BindInt(2, std::max(limit, 0));
+    if (tenant.has_value()) select->BindInt(3, tenant->value);
+    return Collect<AuditRow>(*select, ReadAudit);
   }
 
   // ---- handlers ----

@@ -117,8 +117,35 @@ CREATE TABLE fence_floor (
 INSERT INTO fence_floor (id, fence) VALUES (1, 0);
 )sql";
 
+constexpr char kPoliciesAndAudit[] = R"sql(
+CREATE TABLE policy_version (
+  change_id INTEGER PRIMARY KEY,
+  tenant_id INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  document BLOB NOT NULL CHECK (length(document) <= 524288),
+  credential_id BLOB NOT NULL CHECK (length(credential_id) <= 16),
+  reason BLOB NOT NULL CHECK (length(reason) <= 255),
+  created_us INTEGER NOT NULL,
+  UNIQUE (tenant_id, version)
+) STRICT;
+
+CREATE TABLE audit_record (
+  audit_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant_id INTEGER NOT NULL,
+  action INTEGER NOT NULL CHECK (action BETWEEN 1 AND 255),
+  subject BLOB NOT NULL CHECK (length(subject) <= 255),
+  state_before BLOB,
+  state_after BLOB,
+  credential_id BLOB NOT NULL CHECK (length(credential_id) <= 16),
+  reason BLOB NOT NULL CHECK (length(reason) <= 255),
+  created_us INTEGER NOT NULL
+) STRICT;
+CREATE INDEX audit_record_by_tenant ON audit_record (tenant_id, audit_id);
+)sql";
+
 constexpr std::array kSteps = {
     Step{.version = 1, .name = "0001 first schema", .sql = kFirstSchema},
+    Step{.version = 2, .name = "0002 policies and audit", .sql = kPoliciesAndAudit},
 };
 
 constexpr char kCreateVersionTable[] =

@@ -16,7 +16,7 @@ from support.onced import Onced
 from support.tcp_gate import TcpGate
 
 # Handlers of these names must not run again silently.
-IN_DOUBT_HANDLERS = "payment.*"
+IN_DOUBT = 'policies { handler: "payment.*" expired_lease: EXPIRED_LEASE_IN_DOUBT }'
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def admin_token(shared_store) -> str:
 
 @pytest.fixture(scope="session")
 def server(shared_store, admin_token, tmp_path_factory):
-    server = Onced(tmp_path_factory.mktemp("server"), *shared_store, f"--in-doubt-handlers={IN_DOUBT_HANDLERS}")
+    server = Onced(tmp_path_factory.mktemp("server"), *shared_store, "--policy-refresh-interval=20ms")
     yield server
     server.kill()
 
@@ -141,10 +141,12 @@ tenant_names = (f"tenant-{number}" for number in itertools.count(1))
 
 
 @pytest.fixture
-def token(admin):
+def token(admin, server):
     """token(role=…, patterns=…) → credential of this test's own tenant."""
     tenant = next(tenant_names)
     admin.create_tenant(tenant)
+    admin.apply_policies(tenant, IN_DOUBT)
+    server.wait_for_policies()
     return lambda **fields: admin.create_credential(tenant, **fields).token
 
 

@@ -376,7 +376,7 @@ TEST_F(FailureTest, ReadOnlyIsUnavailableForWritesOnlyAndComesBack) {
     auto control = store_->OpenControlSession();
     ASSERT_TRUE(control.ok()) << control.status();
     EXPECT_EQ((*control)->GetTenant("t").status().code(), absl::StatusCode::kNotFound);
-    EXPECT_EQ((*control)->CreateTenant("t").status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ((*control)->CreateTenant("t", {}).status().code(), absl::StatusCode::kUnavailable);
   }
   session = Write();
   ASSERT_NE(session, nullptr);

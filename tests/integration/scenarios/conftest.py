@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from support.cluster import IN_DOUBT_HANDLERS, Cluster, DatabaseStore, SqliteStore
+from support.cluster import FAST_POLICIES, Cluster, DatabaseStore, SqliteStore
 from support.databases import DatabaseServer
 from support.tcp_gate import TcpGate
 
@@ -57,7 +57,7 @@ def new_store(engine, request, tmp_path_factory):
 @pytest.fixture(scope="session")
 def cluster(new_store, tmp_path_factory):
     """Servers that tests share; each has a tenant of its own."""
-    made = Cluster(new_store(), tmp_path_factory.mktemp("cluster"), flags=[f"--in-doubt-handlers={IN_DOUBT_HANDLERS}"])
+    made = Cluster(new_store(), tmp_path_factory.mktemp("cluster"), flags=[FAST_POLICIES])
     yield made
     made.close()
 

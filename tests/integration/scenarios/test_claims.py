@@ -11,6 +11,7 @@ import time
 import pytest
 
 from support.caller import Caller, duration, expect_failure, new_attempt
+from support.cluster import IN_DOUBT
 from support.tcp_gate import TcpGate
 from support.waiting import eventually, outcome
 
@@ -88,6 +89,7 @@ class TestALapsedLease:
         assert earlier.lease_expire_time == dead.lease_expire_time
 
     def test_is_in_doubt_where_the_policy_forbids_a_second_run(self, tenant):
+        tenant.apply_policies(IN_DOUBT)
         dead = tenant.a.granted("doubt.pay", b"e", lease=LAPSES, consumer="dead").claim
         answer = tenant.b.begin("doubt.pay", b"e", wait=30)
         assert outcome(answer) == "in_doubt"
@@ -101,6 +103,33 @@ class TestALapsedLease:
         found = types_pb2.Claim(attempt_id=dead.attempt_id, fence=dead.fence)
         assert outcome(tenant.b.complete("doubt.pay", b"e", found, b"found done")) == "completed"
         assert tenant.a.begin("doubt.pay", b"e").completed.receipt.result == b"found done"
+
+    def test_is_given_to_who_probes_where_the_policy_asks_for_it(self, tenant):
+        tenant.apply_policies('policies { handler: "probe.*" expired_lease: EXPIRED_LEASE_PROBE }')
+        dead = tenant.a.granted("probe.pay", b"e", lease=LAPSES, consumer="dead").claim
+        answer = tenant.b.begin("probe.pay", b"e", wait=30)
+        assert outcome(answer) == "in_doubt"
+        assert answer.in_doubt.probe_allowed
+        assert "can_probe" in answer.in_doubt.resolution
+        assert outcome(tenant.a.lookup("probe.pay", b"e")) == "in_doubt"
+        # In a batch as by itself: the item that cannot probe is told, the one that can is granted.
+        items = [tenant.b.begin_request("probe.pay", b"e"), tenant.b.begin_request("probe.pay", b"e", can_probe=True)]
+        told, given = tenant.b.call(tenant.b.idempotency.BatchBegin, service_pb2.BatchBeginRequest(requests=items)).results
+        assert outcome(told.response) == "in_doubt"
+        granted = given.response.granted
+        assert (granted.recovery, granted.attempt_number) == (True, 2)
+        assert granted.earlier_attempt.attempt_id == dead.attempt_id
+        # A repeat is the same answer, on another server and under another policy.
+        tenant.apply_policies(IN_DOUBT)
+        again = tenant.a.call(tenant.a.idempotency.Begin, items[1]).granted
+        assert (again.recovery, again.claim.fence, again.attempt_number) == (True, granted.claim.fence, 2)
+        logged = [entry for (entry,) in tenant.attempts("outcome")]
+        assert [logged.count(entry) for entry in ("1", "14", "12")] == [1, 1, 1]  # granted, recovery, its repeat
+
+    def test_says_recovery_of_claims_that_have_something_to_probe_only(self, tenant):
+        assert not tenant.a.granted("h", b"new", can_probe=True).recovery
+        tenant.a.granted("h", b"lapsed", lease=LAPSES)
+        assert take_over(tenant.b, "h", b"lapsed", can_probe=True).recovery
 
 
 @pytest.mark.scenario("A3")

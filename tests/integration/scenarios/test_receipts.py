@@ -7,6 +7,7 @@ import pytest
 
 from support import onced as onced_program
 from support.caller import duration, expect_failure, new_attempt
+from support.cluster import IN_DOUBT
 from support.stubs import ROOT
 from support.waiting import eventually, outcome
 
@@ -78,6 +79,7 @@ class TestOtherContentIsAConflict:
                 assert_conflict(end.begin("h", b"e", b"two"), b"one", types_pb2.OPERATION_STATE_COMPLETED)
 
     def test_on_released_lapsed_and_doubtful_operations(self, tenant):
+        tenant.apply_policies(IN_DOUBT)
         released = tenant.a.granted("h", b"released", b"one").claim
         tenant.a.abandon("h", b"released", released)
         tenant.a.granted("h", b"lapsed", b"one", lease=LAPSES)
@@ -271,6 +273,7 @@ def test_callers_can_tell_every_state_apart(tenant):
     tenant.a.abandon("h", b"released", tenant.a.granted("h", b"released").claim)
     tenant.a.abandon("h", b"delayed", tenant.a.granted("h", b"delayed").claim, retry_delay=duration(600))
     tenant.a.granted("h", b"lapsed", lease=LAPSES)
+    tenant.apply_policies(IN_DOUBT)
     tenant.a.granted("doubt.h", b"in doubt", lease=LAPSES)
     eventually(lambda: outcome(tenant.b.lookup("doubt.h", b"in doubt")) == "in_doubt")
     eventually(lambda: outcome(tenant.b.lookup("h", b"lapsed")) == "unclaimed")

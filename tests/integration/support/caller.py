@@ -8,11 +8,12 @@ import uuid
 from . import stubs  # noqa: F401  (puts the generated modules on the path)
 
 import grpc
+from google.protobuf import text_format
 from google.protobuf.duration_pb2 import Duration
 from once.internal.v1 import wire_status_pb2
 from once.v1 import admin_service_pb2, admin_service_pb2_grpc
 from once.v1 import idempotency_service_pb2 as service_pb2
-from once.v1 import idempotency_service_pb2_grpc, types_pb2
+from once.v1 import idempotency_service_pb2_grpc, policy_pb2, types_pb2
 
 DEADLINE = 60
 
@@ -151,6 +152,23 @@ class Caller:
         """The response: credential and token."""
         return self.call(self.admin.CreateCredential, admin_service_pb2.CreateCredentialRequest(
             tenant=tenant, role=role, handler_patterns=list(patterns), **fields))
+
+
+    def apply_policies(self, tenant: str, text: str, expected: int | None = None, reason: str = "a test", **fields):
+        """Replaces the policies of a tenant by a file in text format; after the current version unless told otherwise."""
+        policies = text_format.Parse(text, policy_pb2.HandlerPolicySet())
+        if expected is None:
+            expected = self.policies(tenant).version.version
+        return self.call(self.admin.ApplyHandlerPolicies, admin_service_pb2.ApplyHandlerPoliciesRequest(
+            tenant=tenant, policy_set=policies, expected_version=expected, reason=reason, **fields))
+
+    def policies(self, tenant: str, version: int = 0) -> admin_service_pb2.GetHandlerPoliciesResponse:
+        return self.call(self.admin.GetHandlerPolicies,
+                         admin_service_pb2.GetHandlerPoliciesRequest(tenant=tenant, version=version))
+
+    def audit(self, tenant: str = "", page_size: int = 0, page_token: str = "") -> admin_service_pb2.ListAuditRecordsResponse:
+        return self.call(self.admin.ListAuditRecords, admin_service_pb2.ListAuditRecordsRequest(
+            tenant=tenant, page_size=page_size, page_token=page_token))
 
 
 # Tests talk to servers on this machine; a proxy of the environment has no part in that.

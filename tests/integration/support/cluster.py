@@ -10,7 +10,9 @@ from .caller import Caller
 from .databases import DatabaseServer
 from .onced import Onced
 
-IN_DOUBT_HANDLERS = "doubt.*"
+# Policies are in force at once, as far as tests can tell.
+FAST_POLICIES = "--policy-refresh-interval=20ms"
+IN_DOUBT = 'policies { handler: "doubt.*" expired_lease: EXPIRED_LEASE_IN_DOUBT }'
 
 
 class DatabaseStore:
@@ -29,6 +31,10 @@ class DatabaseStore:
         answer = self.server.sql(f"USE {self.database}; {sql}")
         return [line.split("\t") for line in answer.splitlines()]
 
+    def change(self, sql: str) -> None:
+        """Behind the servers' backs."""
+        self.server.sql(f"USE {self.database}; {sql}")
+
 
 class SqliteStore:
     """A file, for one server process."""
@@ -44,6 +50,11 @@ class SqliteStore:
         with contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as file:
             return [["NULL" if value is None else str(value) for value in row] for row in file.execute(sql)]
 
+    def change(self, sql: str) -> None:
+        with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as file:
+            file.execute(sql)
+            file.commit()
+
 
 Store = DatabaseStore | SqliteStore
 
@@ -58,6 +69,13 @@ class Tenant:
         self.token = cluster.admin.create_credential(name).token
         self.callers = [Caller(server.address, self.token) for server in cluster.ends]
         self.a, self.b = self.callers[0], self.callers[-1]
+
+    def apply_policies(self, text: str, **fields):
+        """Applies policies and waits until every server goes by them."""
+        made = self.cluster.admin.apply_policies(self.name, text, **fields)
+        for server in self.cluster.servers:
+            server.wait_for_policies()
+        return made
 
     def close(self) -> None:
         for caller in self.callers:
@@ -91,7 +109,7 @@ class Cluster:
         for command in ("migrate", "bootstrap"):
             made = onced_program.run(command, *store.flags())
             assert made.returncode == 0, made.stderr
-        token = made.stdout.strip()
+        self.admin_token = made.stdout.strip()
         self.servers = []
         try:
             for number in range(1 if embedded else servers):
@@ -104,7 +122,7 @@ class Cluster:
             self.kill()
             raise
         self.ends = self.servers if len(self.servers) > 1 else self.servers * 2
-        self.admin = Caller(self.servers[0].address, token)
+        self.admin = Caller(self.servers[0].address, self.admin_token)
 
     def new_tenant(self) -> Tenant:
         return Tenant(self, next(self._names))

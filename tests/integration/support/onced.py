@@ -96,6 +96,15 @@ class Onced:
             assert time.monotonic() < deadline, f"readiness did not become {ready}"
             time.sleep(0.05)
 
+    def wait_for_policies(self, seconds: float = 30) -> None:
+        """Until what was applied before this call is in force here: two reads have ended, so one has begun since."""
+        reads = 'once_policy_reads_total{result="ok"}'
+        goal = self.metrics()[reads] + 2
+        deadline = time.monotonic() + seconds
+        while self.metrics()[reads] < goal:
+            assert time.monotonic() < deadline, "the policies were not read in time"
+            time.sleep(0.01)
+
     def send(self, number: int = signal.SIGTERM) -> None:
         self.process.send_signal(number)
 

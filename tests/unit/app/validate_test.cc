@@ -121,17 +121,6 @@ const Case kCases[] = {
     {"WaitLongerThanConnectionGrace", Command::kServe,
      [](Settings& s) { s.rpc.limits.max_wait = absl::Minutes(3); },
      "--max-wait=3m: must not be above --max-connection-age-grace=2m"},
-    {"PatternWithSpace", Command::kServe,
-     [](Settings& s) { s.rpc.in_doubt_handlers = {"pay ments"}; }, "--in-doubt-handlers=pay ments"},
-    {"PatternStarInside", Command::kServe,
-     [](Settings& s) { s.rpc.in_doubt_handlers = {"pay*ments"}; }, "--in-doubt-handlers=pay*ments"},
-    {"PatternTooLong", Command::kServe,
-     [](Settings& s) { s.rpc.in_doubt_handlers = {std::string(129, 'a')}; }, "1 to 128 bytes"},
-    {"Patterns", Command::kServe,
-     [](Settings& s) {
-       s.rpc.in_doubt_handlers = {"*", "pay*", std::string(128, 'a') + "*"};
-     },
-     ""},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ValidateTest, ::testing::ValuesIn(kCases),

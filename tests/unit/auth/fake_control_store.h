@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "store/store.h"
+#include "support/memory_history.h"
 
 namespace once::testing {
 
@@ -112,9 +113,10 @@ class FakeControlStore final : public store::Store {
    public:
     explicit Session(FakeControlStore* store) : store_(store) {}
 
-    absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name) override {
+    absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name,
+                                                  const store::Author& author) override {
       return Run<store::TenantRow>(
-          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->CreateTenant(name); });
+          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->CreateTenant(name, author); });
     }
     absl::StatusOr<store::TenantRow> GetTenant(absl::string_view name) override {
       return Run<store::TenantRow>(
@@ -125,12 +127,14 @@ class FakeControlStore final : public store::Store {
       return Run<std::vector<store::TenantRow>>(
           [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->ListTenants(after, limit); });
     }
-    absl::StatusOr<store::CredentialRow> CreateCredential(
-        const store::CredentialRow& row, std::optional<absl::Duration> ttl) override {
+    absl::StatusOr<store::CredentialRow> CreateCredential(const store::CredentialRow& row,
+                                                          std::optional<absl::Duration> ttl,
+                                                          const store::Author&) override {
       return Run<store::CredentialRow>(
           [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->CreateCredential(row, ttl); });
     }
-    absl::StatusOr<store::CredentialRow> BootstrapAdmin(const store::CredentialRow&) override {
+    absl::StatusOr<store::CredentialRow> BootstrapAdmin(const store::CredentialRow&,
+                                                        const store::Author&) override {
       return absl::UnimplementedError("not needed here");
     }
     absl::StatusOr<store::CredentialRow> GetCredential(absl::string_view id) override {
@@ -143,14 +147,55 @@ class FakeControlStore final : public store::Store {
         return store_->ListCredentials(tenant, after, limit);
       });
     }
-    absl::StatusOr<store::CredentialRow> ExpireCredential(absl::string_view id,
-                                                          absl::Duration in) override {
+    absl::StatusOr<store::CredentialRow> ExpireCredential(absl::string_view id, absl::Duration in,
+                                                          const store::Author&) override {
       return Run<store::CredentialRow>(
           [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->ExpireCredential(id, in); });
     }
-    absl::StatusOr<store::CredentialRow> RevokeCredential(absl::string_view id) override {
-      return Run<store::CredentialRow>(
-          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->RevokeCredential(id); });
+    absl::StatusOr<store::CredentialRow> RevokeCredential(absl::string_view id,
+                                                          const store::Author& author) override {
+      return Run<store::CredentialRow>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        auto row = store_->RevokeCredential(id);
+        if (row.ok()) {
+          store_->history_.Record(
+              store::AuditOf(store::AuditAction::kRevokeCredential, nullptr, *row, author),
+              store_->now_);
+        }
+        return row;
+      });
+    }
+    absl::StatusOr<store::PolicyVersionRow> ApplyPolicies(core::TenantId tenant,
+                                                          int32_t expected_version,
+                                                          absl::string_view document,
+                                                          const store::Author& author) override {
+      return Run<store::PolicyVersionRow>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return store_->history_.Apply(tenant, expected_version, document, author, store_->now_);
+      });
+    }
+    absl::StatusOr<store::PolicyVersionRow> GetPolicies(core::TenantId tenant,
+                                                        int32_t version) override {
+      return Run<store::PolicyVersionRow>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return store_->history_.Version(tenant, version);
+      });
+    }
+    absl::StatusOr<std::vector<store::PolicyVersionRow>> ListPolicyVersions(core::TenantId tenant,
+                                                                            int32_t before,
+                                                                            int limit) override {
+      return Run<std::vector<store::PolicyVersionRow>>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return store_->history_.VersionsBefore(tenant, before, limit);
+      });
+    }
+    absl::StatusOr<std::vector<store::PolicyVersionRow>> ReadPolicyChanges(
+        int64_t change_id) override {
+      return Run<std::vector<store::PolicyVersionRow>>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return store_->history_.ChangesAfter(change_id);
+      });
+    }
+    absl::StatusOr<std::vector<store::AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
+                                                           int64_t before, int limit) override {
+      return Run<std::vector<store::AuditRow>>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return store_->history_.AuditBefore(tenant, before, limit);
+      });
     }
     absl::StatusOr<core::HandlerId> InternHandler(core::TenantId, absl::string_view,
                                                   bool) override {
@@ -200,7 +245,7 @@ class FakeControlStore final : public store::Store {
     return row;
   }
 
-  absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name)
+  absl::StatusOr<store::TenantRow> CreateTenant(absl::string_view name, const store::Author& author)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto id = static_cast<uint32_t>(tenants_.size() + 1);
     const auto [place, added] =
@@ -208,6 +253,7 @@ class FakeControlStore final : public store::Store {
     if (!added) {
       return absl::AlreadyExistsError("tenant");
     }
+    history_.Record(store::AuditOf(place->second, author), now_);
     return place->second;
   }
 
@@ -291,6 +337,7 @@ class FakeControlStore final : public store::Store {
   absl::CondVar changed_;
   std::map<std::string, store::TenantRow> tenants_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, store::CredentialRow> credentials_ ABSL_GUARDED_BY(mutex_);
+  test::MemoryHistory history_ ABSL_GUARDED_BY(mutex_);
   std::deque<absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
   absl::Status down_ ABSL_GUARDED_BY(mutex_);
   bool held_ ABSL_GUARDED_BY(mutex_) = false;

@@ -177,12 +177,46 @@ class FakeAdminStub : public client_internal::AdminStub {
   }
   v1::RotateCredentialRequest rotate;
   absl::StatusOr<v1::RevokeCredentialResponse> RevokeCredential(
-      const RpcCall&, const v1::RevokeCredentialRequest&) override {
+      const RpcCall&, const v1::RevokeCredentialRequest& request) override {
     if (auto status = Take(); !status.ok()) return status;
     v1::RevokeCredentialResponse response;
     response.mutable_credential()->set_role(v1::ROLE_OPERATOR);
+    reason = request.reason();
     return response;
   }
+  std::string reason;
+  absl::StatusOr<v1::GetHandlerPoliciesResponse> GetHandlerPolicies(
+      const RpcCall&, const v1::GetHandlerPoliciesRequest&) override {
+    if (auto status = Take(); !status.ok()) return status;
+    return policies;
+  }
+  v1::GetHandlerPoliciesResponse policies;
+  absl::StatusOr<v1::ListHandlerPolicyVersionsResponse> ListHandlerPolicyVersions(
+      const RpcCall&, const v1::ListHandlerPolicyVersionsRequest&) override {
+    if (auto status = Take(); !status.ok()) return status;
+    v1::ListHandlerPolicyVersionsResponse response;
+    response.add_versions()->set_version(pages - sent + 1);
+    if (sent < pages) response.set_next_page_token(std::to_string(sent));
+    return response;
+  }
+  absl::StatusOr<v1::ApplyHandlerPoliciesResponse> ApplyHandlerPolicies(
+      const RpcCall&, const v1::ApplyHandlerPoliciesRequest& request) override {
+    if (auto status = Take(); !status.ok()) return status;
+    apply = request;
+    v1::ApplyHandlerPoliciesResponse response;
+    *response.mutable_policy_set() = request.policy_set();
+    response.mutable_version()->set_version(request.expected_version() + 1);
+    return response;
+  }
+  v1::ApplyHandlerPoliciesRequest apply;
+  absl::StatusOr<v1::ListAuditRecordsResponse> ListAuditRecords(
+      const RpcCall&, const v1::ListAuditRecordsRequest&) override {
+    if (auto status = Take(); !status.ok()) return status;
+    v1::ListAuditRecordsResponse response;
+    response.add_records()->set_action(audit_action);
+    return response;
+  }
+  v1::AuditAction audit_action = v1::AUDIT_ACTION_CREATE_TENANT;
 
  private:
   absl::Status Take() {
@@ -219,6 +253,54 @@ TEST_F(AdminConnectionTest, ReadsAndRevocationAreRepeated) {
   stub_->failure = absl::UnavailableError("");
   EXPECT_THAT(client_.RevokeCredential("1"), IsOk());
   EXPECT_EQ(stub_->sent, 4);
+}
+
+TEST_F(AdminConnectionTest, ChangesCarryTheirReason) {
+  CallOptions options;
+  options.reason = "leaked";
+  ASSERT_TRUE(client_.RevokeCredential("0000000000000000", options).ok());
+  EXPECT_EQ(stub_->reason, "leaked");
+}
+
+TEST_F(AdminConnectionTest, PoliciesAreAppliedAfterTheVersionThatTheirAuthorSaw) {
+  PolicyChange change;
+  change.tenant = "acme";
+  change.policies = *HandlerPolicies::Parse(R"(policies { handler: "a" })");
+  change.expected_version = 3;
+  change.reason = "a test";
+  change.accept_digest_change = true;
+  const auto made = client_.ApplyPolicies(change);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->version->version, 4);
+  EXPECT_EQ(made->policies, change.policies);
+  EXPECT_EQ(stub_->apply.tenant(), "acme");
+  EXPECT_EQ(stub_->apply.reason(), "a test");
+  EXPECT_TRUE(stub_->apply.accept_digest_change());
+  // A repeat is answered with what the first made.
+  stub_->failure = absl::UnavailableError("lost");
+  EXPECT_TRUE(client_.ApplyPolicies(change).ok());
+}
+
+TEST_F(AdminConnectionTest, TenantWithoutPoliciesHasNoVersion) {
+  const auto none = client_.GetPolicies("acme");
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->version.has_value());
+  EXPECT_EQ(none->policies, HandlerPolicies());
+  stub_->policies.mutable_version()->set_version(2);
+  EXPECT_EQ(client_.GetPolicies("acme")->version->version, 2);
+}
+
+TEST_F(AdminConnectionTest, ListAllPolicyVersionsFollowsThePages) {
+  stub_->pages = 3;
+  const auto versions = client_.ListAllPolicyVersions("acme");
+  ASSERT_TRUE(versions.ok());
+  EXPECT_EQ(versions->size(), 3u);
+}
+
+TEST_F(AdminConnectionTest, AuditActionOfANewerServerIsNotGuessed) {
+  EXPECT_EQ(client_.ListAuditRecords("", {})->items.front().action, AuditAction::kCreateTenant);
+  stub_->audit_action = static_cast<v1::AuditAction>(99);
+  EXPECT_THAT(client_.ListAuditRecords("", {}), HasCode(absl::StatusCode::kInternal));
 }
 
 TEST_F(AdminConnectionTest, ListAllFollowsThePages) {

@@ -22,7 +22,8 @@ struct Step {
   int content = 0;  // of Begin
   int claim = 0;    // which of the claims so far an owner's command names, counted from the last
   int result = 0;
-  bool in_doubt = false;
+  LapsePolicy on_lapse = LapsePolicy::kRetry;
+  bool can_probe = false;
   int64_t lease_us = 1;
   int64_t passes_us = 0;  // before the command; below zero where the database's clock is set back
 };
@@ -30,7 +31,8 @@ struct Step {
 std::ostream& operator<<(std::ostream& out, const Step& step) {
   return out << "{kind " << step.kind << ", attempt " << step.attempt << ", content "
              << step.content << ", claim " << step.claim << ", result " << step.result
-             << (step.in_doubt ? ", in doubt" : "") << ", lease " << step.lease_us << ", passes "
+             << ", on lapse " << static_cast<int>(step.on_lapse)
+             << (step.can_probe ? ", can probe" : "") << ", lease " << step.lease_us << ", passes "
              << step.passes_us << "}";
 }
 
@@ -42,7 +44,11 @@ rc::Gen<Step> AnyStep() {
       rc::gen::set(&Step::content, rc::gen::weightedElement<int>({{9, 0}, {1, 1}, {1, 2}})),
       rc::gen::set(&Step::claim, rc::gen::weightedElement<int>({{8, 0}, {2, 1}, {1, 2}})),
       rc::gen::set(&Step::result, rc::gen::inRange(0, 2)),
-      rc::gen::set(&Step::in_doubt, rc::gen::weightedElement<bool>({{3, false}, {1, true}})),
+      rc::gen::set(
+          &Step::on_lapse,
+          rc::gen::weightedElement<LapsePolicy>(
+              {{3, LapsePolicy::kRetry}, {1, LapsePolicy::kInDoubt}, {2, LapsePolicy::kProbe}})),
+      rc::gen::set(&Step::can_probe, rc::gen::arbitrary<bool>()),
       rc::gen::set(&Step::lease_us, rc::gen::inRange<int64_t>(1, 200)),
       rc::gen::set(&Step::passes_us,
                    rc::gen::weightedOneOf<int64_t>({{6, rc::gen::inRange<int64_t>(0, 50)},
@@ -122,13 +128,13 @@ class Simulation {
   // ---- Begin ----
 
   void Begin(const Step& step) {
-    const BeginRequest request{
-        .digest = DigestOf(step.content),
-        .attempt = AttemptOf(step.attempt),
-        .lease = absl::Microseconds(step.lease_us),
-        .consumer = "c",
-        .handler_version = "v",
-        .on_lapse = step.in_doubt ? LapsePolicy::kInDoubt : LapsePolicy::kRetry};
+    const BeginRequest request{.digest = DigestOf(step.content),
+                               .attempt = AttemptOf(step.attempt),
+                               .lease = absl::Microseconds(step.lease_us),
+                               .consumer = "c",
+                               .handler_version = "v",
+                               .on_lapse = step.on_lapse,
+                               .can_probe = step.can_probe};
     const bool fresh = !row_.has_value();
     if (fresh) {
       row_ = NewRow(request, now_);
@@ -161,12 +167,13 @@ class Simulation {
       return;
     }
     ModelClaim& last = operation.claims.back();
-    const bool forbids = request.on_lapse == LapsePolicy::kInDoubt;
+    const bool forbids = request.on_lapse == LapsePolicy::kInDoubt ||
+                         (request.on_lapse == LapsePolicy::kProbe && !request.can_probe);
     if (last.end == ModelClaim::End::kReleased) {
       if (now_ < operation.not_before) {
         RC_ASSERT(std::get<InProgress>(outcome).reason == InProgress::Reason::kDelayed);
       } else if (forbids && !operation.UnknownFences().empty()) {
-        ExpectInDoubt(outcome);
+        ExpectInDoubt(outcome, request);
       } else {
         ExpectNewClaim(outcome, request);
       }
@@ -174,12 +181,12 @@ class Simulation {
     }
     RC_ASSERT(last.end == ModelClaim::End::kHeld);
     if (last.attempt == request.attempt) {
-      ExpectSameClaim(outcome);
+      ExpectSameClaim(outcome, request);
     } else if (now_ < last.lease_end) {
       RC_ASSERT(std::get<InProgress>(outcome).reason == InProgress::Reason::kHeld);
       RC_ASSERT(std::get<InProgress>(outcome).lease_remaining == last.lease_end - now_);
     } else if (forbids) {
-      ExpectInDoubt(outcome);
+      ExpectInDoubt(outcome, request);
     } else {
       last.end = ModelClaim::End::kTakenOver;
       ExpectNewClaim(outcome, request);
@@ -198,10 +205,10 @@ class Simulation {
                                   .fence = granted.claim.fence,
                                   .lease_end = granted.claim.lease_expires});
     RC_ASSERT(granted.claim.lease_expires == now_ + request.lease);
-    ExpectToldOfUnknown(granted);
+    ExpectToldOfUnknown(granted, request);
   }
 
-  void ExpectSameClaim(const BeginOutcome& outcome) {
+  void ExpectSameClaim(const BeginOutcome& outcome, const BeginRequest& request) {
     const auto& granted = std::get<Granted>(outcome);
     ModelClaim& last = operation_->claims.back();
     RC_ASSERT(granted.claim.attempt == last.attempt);
@@ -209,19 +216,22 @@ class Simulation {
     RC_ASSERT(granted.claim.lease_expires >= last.lease_end);
     RC_ASSERT(granted.claim.lease_expires > now_);
     last.lease_end = granted.claim.lease_expires;
-    ExpectToldOfUnknown(granted);
+    ExpectToldOfUnknown(granted, request);
   }
 
-  void ExpectToldOfUnknown(const Granted& granted) {
+  void ExpectToldOfUnknown(const Granted& granted, const BeginRequest& request) {
     RC_ASSERT(granted.attempt_number == static_cast<int32_t>(operation_->claims.size()));
     const std::vector<Fence> unknown = operation_->UnknownFences();
     RC_ASSERT(granted.earlier_attempt.has_value() == !unknown.empty());
+    // Whatever the policy: a repeat under another one is answered the same.
+    RC_ASSERT(granted.recovery == (!unknown.empty() && request.can_probe));
     if (!unknown.empty()) RC_ASSERT(granted.earlier_attempt->fence == unknown.back());
     RC_ASSERT(row_->unknown_attempts == static_cast<int32_t>(unknown.size()));
   }
 
-  void ExpectInDoubt(const BeginOutcome& outcome) {
+  void ExpectInDoubt(const BeginOutcome& outcome, const BeginRequest& request) {
     const auto& doubt = std::get<InDoubt>(outcome);
+    RC_ASSERT(doubt.probe_allowed == (request.on_lapse == LapsePolicy::kProbe));
     std::vector<Fence> unknown = operation_->UnknownFences();
     const ModelClaim& last = operation_->claims.back();
     if (last.end == ModelClaim::End::kHeld) unknown.push_back(last.fence);
@@ -383,7 +393,8 @@ class Simulation {
       RC_ASSERT(row_->receipt->fingerprint == operation_->receipt->fingerprint);
       RC_ASSERT(row_->receipt->completed == operation_->receipt->completed);
     }
-    for (const LapsePolicy policy : {LapsePolicy::kRetry, LapsePolicy::kInDoubt}) {
+    for (const LapsePolicy policy :
+         {LapsePolicy::kRetry, LapsePolicy::kInDoubt, LapsePolicy::kProbe}) {
       const LookupOutcome plain = DecideLookup(Row(), {.digest = {}, .on_lapse = policy}, now_);
       RC_ASSERT(std::holds_alternative<NotFound>(plain) == !operation_.has_value());
       RC_ASSERT(!std::holds_alternative<Conflict>(plain));

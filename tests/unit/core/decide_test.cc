@@ -339,6 +339,56 @@ TEST(DecideBeginTest, InDoubtListsTheLapsedHolderAndTheOneBefore) {
   EXPECT_EQ(after_release.earlier_attempts[0], *released.unknown);
 }
 
+// ---- PROBE ----
+
+BeginRequest ProbingBy(AttemptId attempt, LapsePolicy on_lapse = LapsePolicy::kProbe) {
+  BeginRequest request = BeginBy(attempt, on_lapse);
+  request.can_probe = true;
+  return request;
+}
+
+TEST(DecideBeginTest, ProbeGrantsALapsedClaimOnlyToWhoAsksItsData) {
+  for (const OperationRow& row :
+       {Claimed(-absl::Seconds(1)), WithUnknown(Claimed(-absl::Seconds(1))),
+        WithUnknown(Released(absl::ZeroDuration()))}) {
+    const auto refused = DecideBegin(row, BeginBy(kOther, LapsePolicy::kProbe), kNow);
+    EXPECT_FALSE(refused.row_after.has_value());
+    EXPECT_TRUE(std::get<InDoubt>(refused.outcome).probe_allowed);
+    const auto granted = DecideBegin(row, ProbingBy(kOther), kNow);
+    ASSERT_TRUE(granted.row_after.has_value());
+    EXPECT_TRUE(std::get<Granted>(granted.outcome).recovery);
+    EXPECT_TRUE(std::get<Granted>(granted.outcome).earlier_attempt.has_value());
+  }
+}
+
+TEST(DecideBeginTest, ProbeDoesNotEndALiveClaimOrADelay) {
+  EXPECT_TRUE(std::holds_alternative<InProgress>(
+      DecideBegin(Claimed(absl::Seconds(1)), ProbingBy(kOther), kNow).outcome));
+  EXPECT_TRUE(std::holds_alternative<InProgress>(
+      DecideBegin(WithUnknown(Released(absl::Seconds(1))), ProbingBy(kOther), kNow).outcome));
+}
+
+TEST(DecideBeginTest, WhoCanProbeIsNotGrantedWhereNobodyIs) {
+  const auto decision =
+      DecideBegin(Claimed(-absl::Seconds(1)), ProbingBy(kOther, LapsePolicy::kInDoubt), kNow);
+  EXPECT_FALSE(std::get<InDoubt>(decision.outcome).probe_allowed);
+}
+
+TEST(DecideBeginTest, ClaimWithNothingBeforeItIsNoRecovery) {
+  const auto fresh = DecideBegin(Released(absl::ZeroDuration()), ProbingBy(kOther), kNow);
+  EXPECT_FALSE(std::get<Granted>(fresh.outcome).recovery);
+}
+
+TEST(DecideBeginTest, RepeatedRecoveryIsMarkedUnderEveryPolicy) {
+  const auto first = DecideBegin(Claimed(-absl::Seconds(1)), ProbingBy(kOther), kNow);
+  for (const LapsePolicy changed :
+       {LapsePolicy::kRetry, LapsePolicy::kInDoubt, LapsePolicy::kProbe}) {
+    const auto again = DecideBegin(*first.row_after, ProbingBy(kOther, changed), kNow);
+    EXPECT_TRUE(std::get<Granted>(again.outcome).recovery);
+    EXPECT_EQ(std::get<Granted>(again.outcome).claim, std::get<Granted>(first.outcome).claim);
+  }
+}
+
 TEST(DecideBeginTest, InProgressSaysWhatAPersonNeeds) {
   const OperationRow row = WithUnknown(Claimed(absl::Seconds(7)));
   const auto met = std::get<InProgress>(DecideBegin(row, BeginBy(kOther), kNow).outcome);

@@ -135,7 +135,7 @@ TEST_F(RepeatTest, NothingButCompletedOperationsComesIn) {
 
 class BufferedTest : public RepeatTest {
  protected:
-  BufferedTest() { h_.options.attempt_log = AttemptLogMode::kBuffered; }
+  BufferedTest() { h_.options.attempt_log = core::AttemptLog::kBuffered; }
 };
 
 TEST_F(BufferedTest, DuplicateIsAnsweredAtOnceAndLoggedWithinTheWindow) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,9 +32,9 @@ class AdminOperationsTest : public ::testing::Test {
   AdminOperationsTest() : session_(*store_.OpenControlSession()) { MakeTenant("acme"); }
 
   template <typename Request>
-  auto Run(const Request& request)
-      -> decltype((*Prepare(request, core::Limits()))(std::declval<store::ControlSession&>())) {
-    auto work = Prepare(request, limits_);
+  auto Run(const Request& request) -> decltype((*Prepare(request, std::declval<AdminContext>()))(
+      std::declval<store::ControlSession&>())) {
+    auto work = Prepare(request, {.limits = limits_, .credential_id = "0123456789abcdef"});
     if (!work.ok()) {
       return work.status();
     }
@@ -299,6 +301,19 @@ TEST_F(AdminOperationsTest, RevocationIsRepeatable) {
   EXPECT_THAT(Run(revoke), IsError(ErrorReason::kCredentialNotFound, ""));
   revoke.set_credential_id("x");
   EXPECT_THAT(Run(revoke), HasMetadata("field", "credential_id"));
+}
+
+TEST_F(AdminOperationsTest, ChangesHaveTheirAuthorAndReason) {
+  v1::RevokeCredentialRequest request;
+  request.set_credential_id(MakeCredential());
+  request.set_reason("leaked");
+  ASSERT_THAT(Run(request), IsOk());
+  const auto records = session_->ListAudit(std::nullopt, INT64_MAX, 9);
+  ASSERT_TRUE(records.ok());
+  EXPECT_EQ(records->front().author.reason, "leaked");
+  EXPECT_EQ(records->front().author.credential_id, "0123456789abcdef");
+  request.set_reason(std::string(256, 'r'));
+  EXPECT_THAT(Run(request), IsInvalid("reason is 256 bytes; the limit is 255"));
 }
 
 }  // namespace

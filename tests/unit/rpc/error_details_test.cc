@@ -147,7 +147,7 @@ TEST(ErrorDetailsTest, ItemErrorsSayTheSame) {
 
 TEST(ErrorDetailsTest, ReasonsHaveTheNumbersAndNamesOfTheProtocol) {
   const google::protobuf::EnumDescriptor& reasons = *v1::ErrorReason_descriptor();
-  ASSERT_EQ(reasons.value_count(), 17);
+  ASSERT_EQ(reasons.value_count(), 21);
   for (int number = 1; number < reasons.value_count(); ++number) {
     const auto reason = static_cast<ErrorReason>(number);
     EXPECT_EQ(std::string("ERROR_REASON_") + std::string(base::ReasonName(reason)),

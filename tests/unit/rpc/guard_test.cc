@@ -64,7 +64,7 @@ class GuardTest : public ::once::testing::ServerTest {
 
 TEST_F(GuardTest, NoMethodAnswersWithoutACredential) {
   Start();
-  ASSERT_EQ(AllMethods().size(), 14u);
+  ASSERT_EQ(AllMethods().size(), 18u);
   for (const Method& method : AllMethods()) {
     grpc::ClientContext context;
     EXPECT_THAT(CallRaw(method.path, &context),

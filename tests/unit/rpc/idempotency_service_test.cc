@@ -25,8 +25,6 @@ using ::testing::Pair;
 
 class IdempotencyServiceTest : public ::once::testing::ServerTest {
  protected:
-  IdempotencyServiceTest() { options_.in_doubt_handlers = {"points.audit"}; }
-
   template <typename Request>
   static Request WithClaim() {
     Request request;
@@ -59,7 +57,8 @@ TEST_F(IdempotencyServiceTest, BeginGoesToThePipelineAndBack) {
   EXPECT_EQ(response.granted().claim().fence(), 17);
 }
 
-TEST_F(IdempotencyServiceTest, HandlersInDoubtAreTheServersSetting) {
+TEST_F(IdempotencyServiceTest, PoliciesOfTheTenantAreInForce) {
+  SetPolicies({{.handler = "points.audit", .on_lapse = core::LapsePolicy::kInDoubt}});
   Start();
   EXPECT_CALL(pipeline_, Begin(_, _)).WillOnce([](pipeline::BeginCall call, auto done) {
     EXPECT_EQ(call.request.on_lapse, core::LapsePolicy::kInDoubt);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/sha256.h"
 #include "core/content_digest.h"
 #include "core/fingerprint.h"
+#include "policy/document.h"
 #include "unit/rpc/status_matchers.h"
 
 namespace once::rpc {
@@ -33,11 +35,20 @@ class RequestTest : public ::testing::Test {
   }
 
   RequestContext Context() {
-    return RequestContext{principal_, limits_, policies_, deadline_, cancellation_};
+    return RequestContext{principal_, limits_, *policies_, deadline_, cancellation_};
   }
   template <typename Request>
   auto Convert(Request request, const FieldPath& path = FieldPath()) {
     return ToCall(std::move(request), Context(), path);
+  }
+
+  // Of the caller's tenant.
+  std::shared_ptr<const policy::Policies> PoliciesOf(
+      const std::vector<core::HandlerPolicy>& policies) const {
+    store::PolicyVersionRow row;
+    row.tenant = core::TenantId{7};
+    row.document = policy::WriteDocument(policies);
+    return *policy::Policies(core::Limits()).With({&row, 1});
   }
 
   static v1::BeginRequest Begin() {
@@ -83,7 +94,8 @@ class RequestTest : public ::testing::Test {
 
   auth::Principal principal_;
   core::Limits limits_;
-  HandlerPolicies policies_{{"order.*"}};
+  std::shared_ptr<const policy::Policies> policies_ =
+      PoliciesOf({{.handler = "order.*", .on_lapse = core::LapsePolicy::kInDoubt}});
   absl::Time deadline_ = absl::FromUnixSeconds(1'000);
   std::shared_ptr<pipeline::Cancellation> cancellation_ =
       std::make_shared<pipeline::Cancellation>();
@@ -142,6 +154,89 @@ TEST_F(RequestTest, HandlersThatForbidASecondRunAreKnown) {
   v1::LookupRequest lookup = Lookup();
   lookup.set_handler("order.audit");
   EXPECT_EQ(Convert(lookup)->request.on_lapse, core::LapsePolicy::kInDoubt);
+}
+
+// ---- what the handler's policy says ----
+
+TEST_F(RequestTest, WhoCanProbeSaysSo) {
+  v1::BeginRequest begin = Begin();
+  EXPECT_FALSE(Convert(begin)->request.can_probe);
+  begin.set_can_probe(true);
+  EXPECT_TRUE(Convert(begin)->request.can_probe);
+}
+
+TEST_F(RequestTest, RefusedHandlerBeginsNothingAndEndsWhatItHas) {
+  policies_ = PoliciesOf(
+      {{.handler = "*", .admission = core::Admission::kRefused}, {.handler = "points.spend"}});
+  EXPECT_THAT(Convert(Begin()),
+              AllOf(IsError(ErrorReason::kHandlerNotAllowed, "points.grant"),
+                    HasMetadata("handler", "points.grant"), HasMetadata("pattern", "*")));
+  EXPECT_THAT(Convert(Complete()), IsOk());
+  EXPECT_THAT(Convert(Abandon()), IsOk());
+  EXPECT_THAT(Convert(Lookup()), IsOk());
+  v1::BeginRequest listed = Begin();
+  listed.set_handler("points.spend");
+  EXPECT_THAT(Convert(listed), IsOk());
+}
+
+TEST_F(RequestTest, LeasesKeepToThePolicy) {
+  core::HandlerPolicy policy{.handler = "points.*"};
+  policy.lease = {
+      .normal = absl::Seconds(5), .least = absl::Seconds(2), .greatest = absl::Seconds(9)};
+  policies_ = PoliciesOf({policy});
+  EXPECT_EQ(Convert(Begin())->request.lease, absl::Seconds(5));
+  v1::BeginRequest begin = Begin();
+  begin.mutable_lease()->set_seconds(9);
+  EXPECT_THAT(Convert(begin), IsOk());
+  begin.mutable_lease()->set_nanos(1);
+  EXPECT_THAT(Convert(begin), IsInvalid("lease is 9.000000001s; the limit is 9s"));
+  begin.mutable_lease()->set_nanos(0);
+  begin.mutable_lease()->set_seconds(1);
+  EXPECT_THAT(Convert(begin), IsInvalid("lease is 1s; the minimum is 2s"));
+  v1::RenewRequest renew = Renew();
+  renew.clear_lease();
+  EXPECT_EQ(Convert(renew)->request.lease, absl::Seconds(5));
+  // The claim may be older than the policy, and goes on within it.
+  renew.mutable_lease()->set_seconds(10);
+  EXPECT_EQ(Convert(renew)->request.lease, absl::Seconds(9));
+  renew.mutable_lease()->set_seconds(1);
+  EXPECT_EQ(Convert(renew)->request.lease, absl::Seconds(2));
+  renew.mutable_lease()->set_seconds(86401);
+  EXPECT_THAT(Convert(renew), IsInvalid("lease is 24h1s; the limit is 24h"));
+}
+
+TEST_F(RequestTest, IgnoredMembersMakeContentsTheSame) {
+  core::HandlerPolicy policy{.handler = "points.*"};
+  policy.digest = {.scheme = core::DigestScheme::kJsonJcsSha256,
+                   .ignored_members = {"/meta/sent_at"}};
+  policies_ = PoliciesOf({policy});
+  const auto digest_of = [&](const std::string& content, v1::DigestScheme scheme) {
+    v1::BeginRequest begin = Begin();
+    begin.mutable_content()->set_data(content);
+    begin.mutable_content()->set_scheme(scheme);
+    const auto call = Convert(begin);
+    EXPECT_THAT(call, IsOk());
+    v1::LookupRequest lookup = Lookup();
+    *lookup.mutable_content() = begin.content();
+    EXPECT_EQ(Convert(lookup)->request.digest, call->request.digest);
+    return call->request.digest;
+  };
+  const std::string first = R"({"a":1,"meta":{"sent_at":"10:00","by":"x"}})";
+  const std::string later = R"({"meta":{"by":"x","sent_at":"10:05"},"a":1})";
+  const std::string other = R"({"a":1,"meta":{"sent_at":"10:00","by":"y"}})";
+  for (const auto scheme : {v1::DIGEST_SCHEME_UNSPECIFIED, v1::DIGEST_SCHEME_JSON_JCS_SHA256}) {
+    EXPECT_EQ(digest_of(first, scheme), digest_of(later, scheme));
+    EXPECT_NE(digest_of(first, scheme), digest_of(other, scheme));
+  }
+  // A caller that names the form gets that form.
+  EXPECT_NE(digest_of(first, v1::DIGEST_SCHEME_RAW_SHA256),
+            digest_of(later, v1::DIGEST_SCHEME_RAW_SHA256));
+}
+
+TEST_F(RequestTest, AttemptLogIsThePolicysOrTheServers) {
+  EXPECT_FALSE(Convert(Begin())->attempt_log.has_value());
+  policies_ = PoliciesOf({{.handler = "points.*", .attempt_log = core::AttemptLog::kBuffered}});
+  EXPECT_EQ(Convert(Begin())->attempt_log, core::AttemptLog::kBuffered);
 }
 
 TEST_F(RequestTest, HandlerMustBeCovered) {

@@ -56,7 +56,7 @@ core::Digest Digest(char fill) {
 template <typename Response, typename Outcome>
 std::string Text(Outcome outcome, absl::string_view name) {
   Response response;
-  const auto filled = FillResponse(std::move(outcome), "points.grant", &response);
+  const auto filled = FillResponse(std::move(outcome), {"points.grant", std::nullopt}, &response);
   EXPECT_TRUE(filled.ok()) << filled.status();
   EXPECT_EQ(filled.value_or(""), name);
   google::protobuf::TextFormat::Printer printer;
@@ -78,6 +78,38 @@ const std::string kReceiptText =
     "receipt { status: RECEIPT_STATUS_REJECTED result: \"res\\000lt\" content_type: \"text/plain\" "
     "handler_version: \"1.2\" complete_time { seconds: 1700000000 nanos: 250000000 } fence: 17 "
     "result_size: 6 } ";
+
+TEST(DedupeRetentionTest, CompletedSaysUntilWhenDuplicatesAreRecognised) {
+  constexpr absl::Duration kWeek = absl::Hours(7 * 24);
+  v1::BeginResponse begin;
+  ASSERT_TRUE(FillResponse(core::BeginOutcome(Stored(true)), {"h", kWeek}, &begin).ok());
+  EXPECT_EQ(begin.completed().dedupe_guaranteed_until_time().seconds(), 1'700'000'000 + 604'800);
+  EXPECT_EQ(begin.completed().dedupe_guaranteed_until_time().nanos(), 250'000'000);
+  v1::CompleteResponse complete;
+  ASSERT_TRUE(FillResponse(core::CompleteOutcome(Stored(false)), {"h", kWeek}, &complete).ok());
+  EXPECT_TRUE(complete.completed().has_dedupe_guaranteed_until_time());
+  v1::LookupResponse lookup;
+  ASSERT_TRUE(FillResponse(core::LookupOutcome(Stored(true)), {"h", kWeek}, &lookup).ok());
+  EXPECT_TRUE(lookup.completed().has_dedupe_guaranteed_until_time());
+  v1::BeginResponse without;
+  ASSERT_TRUE(FillResponse(core::BeginOutcome(Stored(true)), {"h", std::nullopt}, &without).ok());
+  EXPECT_FALSE(without.completed().has_dedupe_guaranteed_until_time());
+}
+
+TEST(RecoveryTest, ClaimAndDoubtSayWhatProbingChanges) {
+  core::Granted granted;
+  granted.claim = Claim();
+  granted.earlier_attempt = Claim();
+  granted.recovery = true;
+  v1::BeginResponse response;
+  ASSERT_TRUE(FillResponse(core::BeginOutcome(granted), {"h", std::nullopt}, &response).ok());
+  EXPECT_TRUE(response.granted().recovery());
+  core::InDoubt doubt;
+  doubt.probe_allowed = true;
+  ASSERT_TRUE(FillResponse(core::BeginOutcome(doubt), {"h", std::nullopt}, &response).ok());
+  EXPECT_TRUE(response.in_doubt().probe_allowed());
+  EXPECT_THAT(response.in_doubt().resolution(), ::testing::HasSubstr("can_probe"));
+}
 
 TEST(ResponseTest, Granted) {
   core::Granted granted;
@@ -105,10 +137,10 @@ TEST(ResponseTest, MissingBodyIsMarkedNotEmpty) {
   core::Completed completed = Stored(true);
   completed.receipt.result = std::nullopt;
   v1::LookupResponse response;
-  ASSERT_TRUE(FillResponse(core::LookupOutcome(completed), "h", &response).ok());
+  ASSERT_TRUE(FillResponse(core::LookupOutcome(completed), {"h", std::nullopt}, &response).ok());
   EXPECT_TRUE(response.completed().receipt().result_omitted());
   completed.receipt.result_size = 0;
-  ASSERT_TRUE(FillResponse(core::LookupOutcome(completed), "h", &response).ok());
+  ASSERT_TRUE(FillResponse(core::LookupOutcome(completed), {"h", std::nullopt}, &response).ok());
   EXPECT_FALSE(response.completed().receipt().result_omitted());
 }
 
@@ -140,7 +172,7 @@ TEST(ResponseTest, SuggestedWaitIsBounded) {
     core::InProgress in_progress;
     in_progress.lease_remaining = left;
     v1::BeginResponse response;
-    EXPECT_TRUE(FillResponse(core::BeginOutcome(in_progress), "h", &response).ok());
+    EXPECT_TRUE(FillResponse(core::BeginOutcome(in_progress), {"h", std::nullopt}, &response).ok());
     const auto& wait = response.in_progress().suggested_wait();
     return absl::Seconds(wait.seconds()) + absl::Nanoseconds(wait.nanos());
   };
@@ -177,7 +209,8 @@ TEST(ResponseTest, InDoubtShowsAtMostTenAttemptsAndHowManyThereAre) {
   in_doubt.earlier_attempts.assign(12, Claim());
   in_doubt.earlier_attempt_count = 30;
   v1::BeginResponse response;
-  EXPECT_EQ(*FillResponse(core::BeginOutcome(in_doubt), "h", &response), "in_doubt");
+  EXPECT_EQ(*FillResponse(core::BeginOutcome(in_doubt), {"h", std::nullopt}, &response),
+            "in_doubt");
   EXPECT_EQ(response.in_doubt().earlier_attempts_size(), 10);
   EXPECT_EQ(response.in_doubt().earlier_attempts(9).consumer(), "worker-3");
   EXPECT_EQ(response.in_doubt().earlier_attempt_count(), 30);
@@ -237,13 +270,18 @@ TEST(ResponseTest, MissingOperationIsAnError) {
   v1::LookupResponse lookup;
   const auto missing = AllOf(IsError(ErrorReason::kOperationNotFound, "no such operation"),
                              HasMetadata("handler", "points.grant"));
-  EXPECT_THAT(FillResponse(core::CompleteOutcome(core::NotFound{}), "points.grant", &complete),
+  EXPECT_THAT(FillResponse(core::CompleteOutcome(core::NotFound{}), {"points.grant", std::nullopt},
+                           &complete),
               missing);
-  EXPECT_THAT(FillResponse(core::AbandonOutcome(core::NotFound{}), "points.grant", &abandon),
+  EXPECT_THAT(FillResponse(core::AbandonOutcome(core::NotFound{}), {"points.grant", std::nullopt},
+                           &abandon),
               missing);
-  EXPECT_THAT(FillResponse(core::RenewOutcome(core::NotFound{}), "points.grant", &renew), missing);
-  EXPECT_THAT(FillResponse(core::LookupOutcome(core::NotFound{}), "points.grant", &lookup),
-              missing);
+  EXPECT_THAT(
+      FillResponse(core::RenewOutcome(core::NotFound{}), {"points.grant", std::nullopt}, &renew),
+      missing);
+  EXPECT_THAT(
+      FillResponse(core::LookupOutcome(core::NotFound{}), {"points.grant", std::nullopt}, &lookup),
+      missing);
 }
 
 TEST(TrimToBudgetTest, LeavesOutResultsFromTheEndUntilTheReplyFits) {

@@ -21,6 +21,8 @@
 #include "once/v1/admin_service.grpc.pb.h"
 #include "once/v1/idempotency_service.grpc.pb.h"
 #include "pipeline/pipeline.h"
+#include "policy/document.h"
+#include "policy/policy_cache.h"
 #include "rpc/server.h"
 #include "unit/auth/fake_control_store.h"
 
@@ -138,6 +140,7 @@ class ServerTest : public ::testing::Test {
   rpc::ServerDependencies Dependencies() {
     return {.pipeline = &pipeline_,
             .authenticator = &authenticator_,
+            .policies = policies_.get(),
             .store = &store_,
             .clock = &clock_,
             .observer = &observer_,
@@ -147,7 +150,17 @@ class ServerTest : public ::testing::Test {
             }};
   }
 
+  // Before Start: policies of the tenant of all credentials here.
+  void SetPolicies(const std::vector<core::HandlerPolicy>& policies) {
+    const auto session = store_.OpenControlSession();
+    ASSERT_TRUE((*session)->ApplyPolicies({7}, 0, policy::WriteDocument(policies), {}).ok());
+  }
+
   void Start() {
+    auto policies = policy::PolicyCache::Start({.refresh_interval = absl::Hours(1)},
+                                               options_.limits, &store_, nullptr);
+    ASSERT_TRUE(policies.ok()) << policies.status();
+    policies_ = *std::move(policies);
     auto server = rpc::RpcServer::Start(options_, Dependencies());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -198,6 +211,7 @@ class ServerTest : public ::testing::Test {
   absl::Mutex transport_mutex_;
   std::vector<std::string> transport_messages_ ABSL_GUARDED_BY(transport_mutex_);
   rpc::ServerOptions options_;
+  std::unique_ptr<policy::PolicyCache> policies_;
   std::unique_ptr<rpc::RpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;

@@ -98,12 +98,12 @@ TEST(ParseFenceTest, IsAboveZero) {
 }
 
 TEST(ParseLeaseTest, ZeroIsTheDefault) {
-  const core::Limits limits;
+  const core::LeaseRange limits = core::LeaseRangeOf(core::Limits());
   EXPECT_EQ(*ParseLease(Field("lease"), Proto(0), limits), absl::Seconds(30));
 }
 
 TEST(ParseLeaseTest, RefusesValuesOutsideItsLimits) {
-  const core::Limits limits;
+  const core::LeaseRange limits = core::LeaseRangeOf(core::Limits());
   EXPECT_EQ(*ParseLease(Field("lease"), Proto(0, 100'000'000), limits), absl::Milliseconds(100));
   EXPECT_EQ(*ParseLease(Field("lease"), Proto(86'400), limits), absl::Hours(24));
   EXPECT_THAT(ParseLease(Field("lease"), Proto(0, 99'999'999), limits),

@@ -279,11 +279,11 @@ TEST_F(SqliteStoreTest, SessionsOfTheServerTakeTurns) {
   auto control = store->OpenControlSession();
   ASSERT_TRUE((*first)->TouchAndRead({}, {}).ok());
   EXPECT_TRUE(absl::IsAborted((*second)->TouchAndRead({}, {}).status()));
-  EXPECT_TRUE(absl::IsAborted((*control)->CreateTenant("shop").status()));
+  EXPECT_TRUE(absl::IsAborted((*control)->CreateTenant("shop", {}).status()));
   (*first)->Rollback();
   EXPECT_TRUE((*second)->TouchAndRead({}, {}).ok());
   EXPECT_TRUE((*second)->Commit().ok());
-  EXPECT_TRUE((*control)->CreateTenant("shop").ok());
+  EXPECT_TRUE((*control)->CreateTenant("shop", {}).ok());
 }
 
 TEST_F(SqliteStoreTest, SessionThatGoesAwayGivesItsTurnBack) {
@@ -344,12 +344,12 @@ TEST_F(SqliteStoreTest, FailedCommitsOfTheControlPlaneAreUnknown) {
   const auto store = OpenMigrated();
   auto control = store->OpenControlSession();
   sqlite::FailingDisk::Get().sync = SQLITE_IOERR_FSYNC;
-  EXPECT_TRUE(absl::IsUnknown((*control)->CreateTenant("shop").status()));
+  EXPECT_TRUE(absl::IsUnknown((*control)->CreateTenant("shop", {}).status()));
   EXPECT_FALSE((*control)->usable());
   sqlite::FailingDisk::Get().Heal();
   control = store->OpenControlSession();
   ASSERT_TRUE(control.ok());
-  EXPECT_TRUE((*control)->CreateTenant("bank").ok());
+  EXPECT_TRUE((*control)->CreateTenant("bank", {}).ok());
 }
 
 // ---- time ----

@@ -1,4 +1,5 @@
-// Tenants and credentials, for tools. Needs a credential of role admin.
+// Tenants, credentials, handler policies and the audit, for tools. Needs a credential of role
+// admin.
 #ifndef ONCE_ADMIN_H_
 #define ONCE_ADMIN_H_
 
@@ -12,6 +13,7 @@
 #include "absl/time/time.h"
 #include "once/error.h"
 #include "once/options.h"
+#include "once/policy.h"
 
 namespace once {
 
@@ -91,6 +93,18 @@ class AdminConnection {
                                                              const CallOptions& options);
   virtual absl::StatusOr<Credential> RevokeCredential(const std::string& credential_id,
                                                       const CallOptions& options);
+  // Version 0: the current one.
+  virtual absl::StatusOr<VersionedPolicies> GetPolicies(const std::string& tenant, int32_t version,
+                                                        const CallOptions& options);
+  virtual absl::StatusOr<Page<PolicyVersion>> ListPolicyVersions(const std::string& tenant,
+                                                                 const PageRequest& page,
+                                                                 const CallOptions& options);
+  virtual absl::StatusOr<VersionedPolicies> ApplyPolicies(const PolicyChange& change,
+                                                          const CallOptions& options);
+  // Empty tenant: of all.
+  virtual absl::StatusOr<Page<AuditRecord>> ListAuditRecords(const std::string& tenant,
+                                                             const PageRequest& page,
+                                                             const CallOptions& options);
 
  protected:
   AdminConnection() = default;
@@ -128,6 +142,24 @@ class AdminClient {
   // Every server refuses it within its credential cache time (default 5 s).
   absl::StatusOr<Credential> RevokeCredential(const std::string& credential_id,
                                               const CallOptions& options = {}) const;
+
+  // Version 0: the current one, which may be none. Reason kPoliciesNotFound.
+  absl::StatusOr<VersionedPolicies> GetPolicies(const std::string& tenant, int32_t version = 0,
+                                                const CallOptions& options = {}) const;
+  // Newest first, as the audit.
+  absl::StatusOr<Page<PolicyVersion>> ListPolicyVersions(const std::string& tenant,
+                                                         const PageRequest& page,
+                                                         const CallOptions& options = {}) const;
+  absl::StatusOr<std::vector<PolicyVersion>> ListAllPolicyVersions(
+      const std::string& tenant, const CallOptions& options = {}) const;
+  // Replaces all policies of a tenant. In force on every server within its refresh interval
+  // (default 1 s). Safe to repeat. Reasons kPolicyVersionMismatch, kDigestChangeNotAccepted,
+  // kInvalidField.
+  absl::StatusOr<VersionedPolicies> ApplyPolicies(const PolicyChange& change,
+                                                  const CallOptions& options = {}) const;
+  absl::StatusOr<Page<AuditRecord>> ListAuditRecords(const std::string& tenant,
+                                                     const PageRequest& page,
+                                                     const CallOptions& options = {}) const;
 
  private:
   std::shared_ptr<AdminConnection> connection_;

@@ -40,6 +40,10 @@ enum class ErrorReason {
   kTenantNotFound = 14,
   kCredentialNotFound = 15,
   kInternal = 16,
+  kHandlerNotAllowed = 17,
+  kPoliciesNotFound = 18,
+  kPolicyVersionMismatch = 19,
+  kDigestChangeNotAccepted = 20,
 
   // Outcomes that `Client::Execute` reports as errors; never sent by the server. Each names the
   // outcome of the same name in outcomes.h.

@@ -73,6 +73,9 @@ struct ExecuteOptions {
   std::optional<Delivery> delivery;
   std::optional<Causation> causation;
   std::optional<Aggregate> aggregate;
+  // The handler looks at `ExecutionContext::earlier_attempt` and asks the business data what that
+  // one did before it acts. Handlers with the policy PROBE are not run again by anybody else.
+  bool can_probe = false;
 
   // How long to wait while another attempt holds the claim. Zero: return at once with the reason
   // kInProgress. The wait costs the server nothing; choose it as long as the caller can wait.

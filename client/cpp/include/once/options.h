@@ -100,6 +100,8 @@ struct CallOptions {
   std::optional<BackoffPolicy> backoff;
   // W3C Trace Context `traceparent`, sent along; the server writes its trace id into its log.
   std::string traceparent;
+  // Why, for the audit: changes of AdminClient only. At most 255 bytes.
+  std::string reason;
 };
 
 }  // namespace once

@@ -23,6 +23,8 @@ struct Granted {
   int32_t attempt_number = 1;
   // Set where an earlier attempt's outcome is unknown: ask the business data before acting.
   std::optional<EarlierAttempt> earlier_attempt;
+  // It is, and the request said `can_probe`.
+  bool recovery = false;
 };
 
 // The operation is done; do not execute.
@@ -72,6 +74,8 @@ struct InDoubt {
   std::vector<EarlierAttempt> earlier_attempts;  // latest first, at most 10
   int32_t earlier_attempt_count = 0;
   std::string resolution;  // what to do, for people
+  // A Begin with `can_probe` would be granted.
+  bool probe_allowed = false;
 };
 
 // A newer version of the aggregate is already done.

@@ -24,6 +24,9 @@ struct BeginRequest {
   std::optional<Delivery> delivery;
   std::optional<Causation> causation;
   std::optional<Aggregate> aggregate;
+  // Granted with an earlier attempt, the caller asks its business data what that one did before it
+  // acts. Handlers with the policy PROBE grant such a claim to nobody else.
+  bool can_probe = false;
 };
 
 struct CompleteRequest {

@@ -449,5 +449,155 @@ TEST(InputTest, DurationsHaveUnits) {
   EXPECT_FALSE(ParseDuration("").ok());
 }
 
+// ---- policy, audit ----
+
+class PolicyCommandTest : public OncectlTest {
+ protected:
+  static VersionedPolicies Current(const std::string& text, int32_t version) {
+    VersionedPolicies current;
+    current.policies = *HandlerPolicies::Parse(text);
+    if (version > 0) {
+      current.version =
+          PolicyVersion{version, "0123456789abcdef", "a \033reason", absl::FromUnixSeconds(60)};
+    }
+    return current;
+  }
+  void Have(const std::string& text, int32_t version) {
+    EXPECT_CALL(*admin_, GetPolicies("acme", 0, _)).WillRepeatedly(Return(Current(text, version)));
+  }
+};
+
+constexpr char kRetry[] = R"(policies { handler: "pay.*" lease { normal { seconds: 5 } } })";
+constexpr char kProbe[] = R"(policies {
+  handler: "pay.*"  # agreed on in May
+  lease { normal { seconds: 5 } }
+  expired_lease: EXPIRED_LEASE_PROBE
+})";
+
+TEST_F(PolicyCommandTest, ShowPrintsAFileToGoOnWith) {
+  Have(kRetry, 3);
+  ASSERT_EQ(Oncectl({"policy", "show", "acme"}), ExitCode::kDone);
+  EXPECT_THAT(out_, testing::StartsWith("# acme version 3\n# by 0123456789abcdef at 1970-"));
+  EXPECT_THAT(out_, Not(HasSubstr("\033")));
+  const auto read = HandlerPolicies::Parse(out_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, *HandlerPolicies::Parse(kRetry));
+  ASSERT_EQ(Oncectl({"policy", "show", "acme", "--json"}), ExitCode::kDone);
+  EXPECT_EQ(json::parse(out_)["version"]["version"], 3);
+  EXPECT_CALL(*admin_, GetPolicies("acme", 2, _)).WillOnce(Return(Current("", 2)));
+  EXPECT_EQ(Oncectl({"policy", "show", "acme", "--version", "2"}), ExitCode::kDone);
+}
+
+TEST_F(PolicyCommandTest, DiffSaysWhatWouldChange) {
+  Have(kRetry, 3);
+  ASSERT_EQ(Oncectl({"policy", "diff", "acme", "-"}, kProbe), ExitCode::kDiffers);
+  EXPECT_EQ(static_cast<int>(ExitCode::kDiffers), 1);
+  EXPECT_EQ(out_, R"(--- acme version 3
++++ -
+ policies {
+   handler: "pay.*"
+   lease {
+     normal {
+       seconds: 5
+     }
+   }
++  expired_lease: EXPIRED_LEASE_PROBE
+ }
+)");
+  EXPECT_THAT(err_, IsEmpty());
+}
+
+TEST_F(PolicyCommandTest, DiffOfWhatMeansTheSameIsEmpty) {
+  Have(kRetry, 3);
+  EXPECT_EQ(Oncectl({"policy", "diff", "acme", "-"},
+                    std::string("# reviewed\n") + kRetry + "policies { handler: \"pay.*\" }"),
+            ExitCode::kDiffers);
+  EXPECT_EQ(Oncectl({"policy", "diff", "acme", "-"}, std::string("# reviewed\n") + kRetry),
+            ExitCode::kDone);
+  EXPECT_THAT(out_, IsEmpty());
+}
+
+TEST_F(PolicyCommandTest, DiffShowsRecordsThatComeAndGo) {
+  Have(R"(policies { handler: "a" } policies { handler: "b" })", 1);
+  ASSERT_EQ(Oncectl({"policy", "diff", "acme", "-"},
+                    R"(policies { handler: "b" } policies { handler: "c" })"),
+            ExitCode::kDiffers);
+  EXPECT_THAT(out_, HasSubstr("-policies {\n-  handler: \"a\"\n-}\n"));
+  EXPECT_THAT(out_, HasSubstr("+policies {\n+  handler: \"c\"\n+}\n"));
+  EXPECT_THAT(out_, Not(HasSubstr("\"b\"")));
+}
+
+TEST_F(PolicyCommandTest, TroubleOfDiffIsNotADifference) {
+  EXPECT_CALL(*admin_, GetPolicies).WillOnce(Return(absl::InternalError("broken")));
+  EXPECT_EQ(Oncectl({"policy", "diff", "acme", "-"}, kProbe), ExitCode::kUsage);
+}
+
+TEST_F(PolicyCommandTest, FaultOfAFileNamesTheFileAndTheLine) {
+  EXPECT_EQ(Oncectl({"policy", "apply", "acme", "-", "--reason", "r"},
+                    "policies {\n  handler: \"a\"\n  leese {}\n}"),
+            ExitCode::kUsage);
+  EXPECT_THAT(err_, HasSubstr("-:3:9: "));
+}
+
+TEST_F(PolicyCommandTest, ApplyShowsWhatItChangesAndFollowsWhatItShowed) {
+  Have(kRetry, 3);
+  EXPECT_CALL(*admin_, ApplyPolicies(_, _))
+      .WillOnce([](const PolicyChange& change, const CallOptions&) {
+        EXPECT_EQ(change.tenant, "acme");
+        EXPECT_EQ(change.policies, *HandlerPolicies::Parse(kProbe));
+        EXPECT_EQ(change.expected_version, 3);
+        EXPECT_EQ(change.reason, "OPS-17");
+        EXPECT_FALSE(change.accept_digest_change);
+        return Current(kProbe, 4);
+      });
+  ASSERT_EQ(Oncectl({"policy", "apply", "acme", "-", "--reason", "OPS-17"}, kProbe),
+            ExitCode::kDone);
+  EXPECT_THAT(out_, HasSubstr("+  expired_lease: EXPIRED_LEASE_PROBE\n"));
+  EXPECT_THAT(out_, HasSubstr("acme version 4 is current\n"));
+}
+
+TEST_F(PolicyCommandTest, ApplyNeedsAReason) {
+  EXPECT_EQ(Oncectl({"policy", "apply", "acme", "-"}, kProbe), ExitCode::kUsage);
+  EXPECT_THAT(err_, HasSubstr("--reason"));
+}
+
+TEST_F(PolicyCommandTest, HistoryAndAuditAreTables) {
+  Page<PolicyVersion> versions;
+  versions.items = {*Current("", 2).version};
+  EXPECT_CALL(*admin_, ListPolicyVersions("acme", _, _)).WillOnce(Return(versions));
+  ASSERT_EQ(Oncectl({"policy", "history", "acme"}), ExitCode::kDone);
+  EXPECT_THAT(out_, HasSubstr("2        1970-01-01T00:01:00+00:00  0123456789abcdef  a "));
+  EXPECT_THAT(out_, Not(HasSubstr("\033")));
+
+  Page<AuditRecord> page;
+  page.items.resize(2);
+  page.items[0].subject = "acme";
+  page.next_page_token = "more";
+  EXPECT_CALL(*admin_, ListAuditRecords("", _, _))
+      .WillOnce([&](const std::string&, const PageRequest& request, const CallOptions&) {
+        EXPECT_EQ(request.page_size, 3);
+        return page;
+      })
+      .WillOnce([&](const std::string&, const PageRequest& request, const CallOptions&) {
+        EXPECT_EQ(request.page_size, 1);
+        EXPECT_EQ(request.page_token, "more");
+        page.items.resize(1);
+        return page;
+      });
+  ASSERT_EQ(Oncectl({"audit", "list", "--limit", "3", "--json"}), ExitCode::kDone);
+  EXPECT_EQ(json::parse(out_)["records"].size(), 3u);
+  EXPECT_EQ(json::parse(out_)["records"][0]["action"], "CREATE_TENANT");
+}
+
+TEST_F(PolicyCommandTest, ChangesOfCredentialsSayWhy) {
+  EXPECT_CALL(*admin_, RevokeCredential("0123456789abcdef", _))
+      .WillOnce([](const std::string&, const CallOptions& options) {
+        EXPECT_EQ(options.reason, "leaked");
+        return Credential();
+      });
+  EXPECT_EQ(Oncectl({"credentials", "revoke", "0123456789abcdef", "--reason", "leaked"}),
+            ExitCode::kDone);
+}
+
 }  // namespace
 }  // namespace once::cli

@@ -26,6 +26,14 @@ class MockAdminConnection : public once::AdminConnection {
               (override));
   MOCK_METHOD(absl::StatusOr<once::Credential>, RevokeCredential,
               (const std::string&, const once::CallOptions&), (override));
+  MOCK_METHOD(absl::StatusOr<once::VersionedPolicies>, GetPolicies,
+              (const std::string&, int32_t, const once::CallOptions&), (override));
+  MOCK_METHOD(absl::StatusOr<once::Page<once::PolicyVersion>>, ListPolicyVersions,
+              (const std::string&, const once::PageRequest&, const once::CallOptions&), (override));
+  MOCK_METHOD(absl::StatusOr<once::VersionedPolicies>, ApplyPolicies,
+              (const once::PolicyChange&, const once::CallOptions&), (override));
+  MOCK_METHOD(absl::StatusOr<once::Page<once::AuditRecord>>, ListAuditRecords,
+              (const std::string&, const once::PageRequest&, const once::CallOptions&), (override));
 };
 
 }  // namespace once_mocks
