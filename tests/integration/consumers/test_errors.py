@@ -3,7 +3,7 @@
 import pytest
 from driving import CallFailed, b64, duration, new_attempt
 
-from support.tcp_gate import Moment, TcpGate, event_marker
+from support.tcp_gate import Moment, TcpGate, event_markers
 from support.waiting import eventually
 
 EVENT = b"event-1"
@@ -264,7 +264,7 @@ def test_unknown_commit_is_called_unknown_and_the_same_request_tells_the_truth(g
     consumer = connect(language)
     event = b"event-" + language.encode()
     attempt = new_attempt()
-    gate.cut(Moment.AFTER_COMMIT, event_marker(event))
+    gate.cut(Moment.AFTER_COMMIT, event_markers(event))
     error = failure(lambda: consumer.begin("h", event, attempt=attempt))
     assert (error.code, error.reason, error.repeatable) == ("UNAVAILABLE", "OUTCOME_UNKNOWN", True)
     assert error.retry_delay == 0.2

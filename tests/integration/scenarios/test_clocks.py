@@ -22,9 +22,13 @@ LEASE = 1  # second
 HOUR_US = 3600 * 1_000_000
 
 
+# onced's allocator looks at the clock before the faked one is there, so a process with another clock gets the C library's.
+PRELOAD = f"{LIBRARY} libstdc++.so.6 libc.so.6"
+
+
 def other_clock(offset: str, zone: str) -> dict:
     """Environment of a process whose clock and zone are others."""
-    return {"LD_PRELOAD": LIBRARY, "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1",
+    return {"LD_PRELOAD": PRELOAD, "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1",
             "TZ": zone}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.caller import failure_of, new_attempt
 from support.cluster import Cluster
-from support.tcp_gate import Moment, TcpGate, event_marker
+from support.tcp_gate import Moment, TcpGate, event_markers
 from support.waiting import outcome
 
 import grpc
@@ -241,7 +241,7 @@ COMMANDS = [Begin, Complete, Abandon, Forget, Renew, BatchBegin, BatchComplete]
 class TestALinkThatIsCut:
     def test_once_is_made_up_for_before_the_caller_is_answered(self, gate, tenant, command, moment):
         case = command(tenant)
-        cut = gate.cut(moment, event_marker(case.events[0]))
+        cut = gate.cut(moment, event_markers(case.events[0]))
         answer = case.send(tenant.a)
         cut.wait()
         if case.log_numbers:  # a renewal that worked is not logged
@@ -250,7 +250,7 @@ class TestALinkThatIsCut:
 
     def test_for_good_is_reported_as_not_known_and_the_same_request_tells_the_truth(self, gate, tenant, command, moment):
         case = command(tenant)
-        cut = gate.cut(moment, event_marker(case.events[0]), then_refuse=True)
+        cut = gate.cut(moment, event_markers(case.events[0]), then_refuse=True)
         failure = _failure_of(lambda: case.send(tenant.a))
         cut.wait()
         # Not to know is one thing, to know that nothing was sent another.
@@ -277,7 +277,7 @@ def _failure_of(call) -> tuple[int, str]:
 def test_link_that_is_cut_again_and_again_costs_no_second_claim(gate, tenant, moment):
     for number in range(10):
         event_id = b"event-%d" % number
-        cut = gate.cut(moment, event_marker(event_id), times=3)
+        cut = gate.cut(moment, event_markers(event_id), times=3)
         request = tenant.a.begin_request("h", event_id, lease=600)
         granted = None
         while granted is None:  # the window in which the server repeats may be over: then the caller does
@@ -293,7 +293,7 @@ def test_link_that_is_cut_again_and_again_costs_no_second_claim(gate, tenant, mo
 def test_calls_that_shared_the_lost_transaction_each_get_their_own_truth(gate, tenant, moment):
     """Many callers' commands are in one transaction: new ones, duplicates, completions."""
     claims = [tenant.b.granted("h", b"held-%d" % number).claim for number in range(20)]
-    marker = event_marker(b"hot")
+    markers = event_markers(b"hot")
     with gate.stalled("up"):
         # The first one is under way and kept back, so that the others gather behind it.
         calls = [tenant.a.start(tenant.a.idempotency.Begin, tenant.a.begin_request("h", b"plug-%d" % n)) for n in range(20)]
@@ -302,7 +302,7 @@ def test_calls_that_shared_the_lost_transaction_each_get_their_own_truth(gate, t
         completes = [tenant.a.start(tenant.a.idempotency.Complete, service_pb2.CompleteRequest(
             handler="h", event_id=b"held-%d" % n, attempt_id=claim.attempt_id, fence=claim.fence, status=DONE, result=b"%d" % n))
             for n, claim in enumerate(claims)]
-        cut = gate.cut(moment, marker)
+        cut = gate.cut(moment, markers)
     cut.wait()
     assert {outcome(call.result()) for call in calls} == {"granted"}
     outcomes = [outcome(call.result()) for call in begins]

@@ -1,13 +1,13 @@
 """A TCP gate before a MySQL or MariaDB server: forwards, and breaks the link at a chosen moment of a chosen transaction.
 
     gate = TcpGate("127.0.0.1", 3306)  # statements=False: before any other server, without knowing the protocol
-    cut = gate.cut(Moment.AFTER_COMMIT, marker=event_marker(b"event-1"))
+    cut = gate.cut(Moment.AFTER_COMMIT, markers=event_markers(b"event-1"))
     ...                               # onced, with --mysql-uri through gate.port, handles event-1
     cut.wait()                        # it happened
     with gate.stalled(): ...          # nothing moves, nothing is refused
 
 It knows of the protocol that a packet is 3 bytes of length (little endian), a sequence number and the payload, and that a
-statement is a packet with sequence number 0 and payload 0x03 + text. That is enough as long as nobody encrypts or compresses.
+statement is a packet with sequence number 0 and payload 0x03 + text, or 0x17 + the values of a prepared one. That is enough as long as nobody encrypts or compresses.
 
 Thread-safe. Threads: one that accepts, two for each link; all end with close().
 """
@@ -17,7 +17,7 @@ import enum
 import socket
 import threading
 
-_STATEMENT = 3
+_STATEMENTS = (0x03, 0x17)
 _HEADER = 4
 
 
@@ -35,21 +35,24 @@ class Moment(enum.Enum):
         return self in (Moment.AFTER_COMMIT, Moment.IN_ANSWER)
 
 
-def event_marker(event_id: bytes) -> bytes:
-    """How onced's statements name an event id."""
-    return b"x'" + event_id.hex().encode() + b"'"
+def event_markers(event_id: bytes) -> tuple[bytes, bytes]:
+    """How onced's statements name an event id: in their text, or as a value that is bound."""
+    return b"x'" + event_id.hex().encode() + b"'", bytes([len(event_id)]) + event_id
 
 
 class Cut:
     """An order to cut links. Made by TcpGate.cut()."""
 
-    def __init__(self, moment: Moment, marker: bytes, times: int, then_refuse: bool):
+    def __init__(self, moment: Moment, markers: tuple[bytes, ...], times: int, then_refuse: bool):
         self.moment = moment
-        self.marker = marker
+        self.markers = markers
         self.then_refuse = then_refuse
         self._left = times
         self._done = threading.Semaphore(0)
         self._lock = threading.Lock()
+
+    def marks(self, statement: bytes) -> bool:
+        return any(marker in statement for marker in self.markers)
 
     def take(self) -> bool:
         with self._lock:
@@ -112,7 +115,7 @@ class _Link:
 
     def _send_up(self, packet: bytes) -> bool:
         """False where the link is to be cut."""
-        is_statement = packet[3] == 0 and packet[_HEADER] == _STATEMENT
+        is_statement = packet[3] == 0 and packet[_HEADER] in _STATEMENTS
         text = packet[_HEADER + 1 :] if is_statement else b""
         if not is_statement:
             self.server.sendall(packet)
@@ -189,10 +192,10 @@ class TcpGate:
 
     # ---- what a test does ----
 
-    def cut(self, moment: Moment, marker: bytes, times: int = 1, then_refuse: bool = False) -> Cut:
-        """Cuts the next `times` links at `moment` of a transaction in which a statement contains `marker`. With `then_refuse`
-        the gate is closed for new connections in the same moment."""
-        order = Cut(moment, marker, times, then_refuse)
+    def cut(self, moment: Moment, markers: tuple[bytes, ...], times: int = 1, then_refuse: bool = False) -> Cut:
+        """Cuts the next `times` links at `moment` of a transaction in which a statement contains one of `markers`. With
+        `then_refuse` the gate is closed for new connections in the same moment."""
+        order = Cut(moment, markers, times, then_refuse)
         with self._lock:
             self._cuts.append(order)
         return order
@@ -293,9 +296,9 @@ class TcpGate:
         with self._lock:
             for cut in self._cuts:
                 if cut.moment is Moment.IN_STATEMENT:
-                    hit = cut.marker in statement
+                    hit = cut.marks(statement)
                 else:
-                    hit = statement == b"COMMIT" and any(cut.marker in earlier for earlier in transaction)
+                    hit = statement == b"COMMIT" and any(cut.marks(earlier) for earlier in transaction)
                 if hit and cut.take():
                     return cut
         return None
