@@ -23,6 +23,7 @@ class Witness final : public PolicyObserver {
     absl::MutexLock lock(&mutex_);
     ++(status.ok() ? good_ : bad_);
     changes_ += changed ? 1 : 0;
+    told_.SignalAll();
   }
   // Blocks until so many more reads went well, or failed.
   void AwaitGood(int more) { Await(good_, more); }
@@ -36,11 +37,11 @@ class Witness final : public PolicyObserver {
   void Await(const int& count, int more) {
     absl::MutexLock lock(&mutex_);
     const int goal = count + more;
-    const auto reached = [&] { return count >= goal; };
-    mutex_.Await(absl::Condition(&reached));
+    while (count < goal) told_.Wait(&mutex_);
   }
 
   mutable absl::Mutex mutex_;
+  absl::CondVar told_;
   int good_ = 0;
   int bad_ = 0;
   int changes_ = 0;
