@@ -20,21 +20,15 @@ size_t SizeOf(const CallKey& key, const store::KnownOperation& operation) {
 }  // namespace
 
 std::shared_ptr<const store::KnownOperation> RowCache::Find(const CallKey& key, absl::Time now) {
-  if (!enabled()) return nullptr;
-  Shard& shard = ShardOf(key);
-  absl::MutexLock lock(&shard.mutex);
-  const auto found = shard.index.find(&key);
-  if (found == shard.index.end()) return nullptr;
-  const Entries::iterator entry = found->second;
-  if (entry->until <= now) {
-    Erase(shard, entry);
-    return nullptr;
-  }
-  shard.entries.splice(shard.entries.begin(), shard.entries, entry);
-  return entry->operation;
+  return Get(key, now, /*keep=*/true);
 }
 
 std::shared_ptr<const store::KnownOperation> RowCache::Take(const CallKey& key, absl::Time now) {
+  return Get(key, now, /*keep=*/false);
+}
+
+std::shared_ptr<const store::KnownOperation> RowCache::Get(const CallKey& key, absl::Time now,
+                                                           bool keep) {
   if (!enabled()) return nullptr;
   Shard& shard = ShardOf(key);
   absl::MutexLock lock(&shard.mutex);
@@ -42,7 +36,11 @@ std::shared_ptr<const store::KnownOperation> RowCache::Take(const CallKey& key, 
   if (found == shard.index.end()) return nullptr;
   const Entries::iterator entry = found->second;
   auto operation = entry->until > now ? entry->operation : nullptr;
-  Erase(shard, entry);
+  if (keep && operation != nullptr) {
+    shard.entries.splice(shard.entries.begin(), shard.entries, entry);
+  } else {
+    Erase(shard, entry);
+  }
   return operation;
 }
 

@@ -67,6 +67,7 @@ class RowCache {
     size_t bytes ABSL_GUARDED_BY(mutex) = 0;
   };
 
+  std::shared_ptr<const store::KnownOperation> Get(const CallKey& key, absl::Time now, bool keep);
   Shard& ShardOf(const CallKey& key) { return shards_[absl::Hash<CallKey>()(key) / 7 % kShards]; }
   static void Erase(Shard& shard, Entries::iterator entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);

@@ -200,12 +200,11 @@ absl::StatusOr<uint64_t> Connection::Execute(const std::string& sql,
     if (!values.empty()) {
       // It has no getUpdateCount().
       affected = static_cast<uint64_t>(prepared_->Bind(*native_, sql, values).executeUpdate());
-      return;
-    }
-    if (statement_->execute(sql)) {
+    } else if (statement_->execute(sql)) {
       throw sql::SQLException("a statement returned rows that nobody asked for", "HY000", 2014);
+    } else {
+      affected = statement_->getUpdateCount();
     }
-    affected = statement_->getUpdateCount();
     // The connector overlooks a failure to which the client library gave no number.
     if (affected == std::numeric_limits<uint64_t>::max()) {
       throw sql::SQLException("a statement ended without a result", "HY000", 2013);

@@ -54,9 +54,9 @@ ErrorKind KindOfServerError(const NativeError& error) {
     case 1160:  // ER_NET_ERROR_ON_WRITE
     case 1161:  // ER_NET_WRITE_INTERRUPTED
     case 1184:  // ER_NEW_ABORTING_CONNECTION
-    case 1243:  // ER_UNKNOWN_STMT_HANDLER: behind a proxy, another session
     case 1203:  // ER_TOO_MANY_USER_CONNECTIONS
     case 1226:  // ER_USER_LIMIT_REACHED
+    case 1243:  // ER_UNKNOWN_STMT_HANDLER: behind a proxy, another session
     case 1927:  // ER_CONNECTION_KILLED (MariaDB)
     case 3032:  // ER_SERVER_OFFLINE_MODE
     case 3100:  // ER_RUN_HOOK_ERROR: Group Replication cannot take the transaction

@@ -12,6 +12,8 @@ from support.database import Database
 from support.processes import cpu_seconds, forget_peak, peak_megabytes, running, wait_for
 
 QUIET = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+# Contenders that speak with the database alone.
+WITHOUT_SERVER = ("direct", "pipeline", "pipeline-duplicate")
 
 
 @dataclasses.dataclass
@@ -107,7 +109,7 @@ class Site:
         return Server(process.pid, [address], [f"--server={address}"])
 
     def command(self, step: Step) -> list[str]:
-        if step.contender in ("direct", "pipeline", "pipeline-duplicate"):
+        if step.contender in WITHOUT_SERVER:
             database = self.database
             target = [f"--host={database.host}", f"--port={database.port}", f"--user={database.user}"]
             target += [f"--password-file={database.password_file}", f"--database={self.schema}"]
@@ -127,7 +129,7 @@ class Site:
         result = json.loads(run.stdout)
         total = max(result["all_operations"], 1)  # with those of the warm-up, which cost, too, and are not timed
         per_cycle = {key: (after[0][key] - before[0][key]) / total for key in after[0]}
-        own = step.contender in ("direct", "pipeline", "pipeline-duplicate")  # no server takes part
+        own = step.contender in WITHOUT_SERVER
         return result | {
             # An autocommitted statement is no Com_commit.
             "commits_per_cycle": per_cycle["autocommits" if step.contender == "direct" else "commits"],

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "auth/credential.h"
-#include "unit/auth/fake_control_store.h"
+#include "unit/rpc/admin_fixture.h"
 #include "unit/rpc/status_matchers.h"
 
 namespace once::rpc {
 namespace {
 
 using base::ErrorReason;
-using ::once::testing::FakeControlStore;
+using ::once::testing::AdminFixture;
 using ::once::testing::HasMetadata;
 using ::once::testing::IsError;
 using ::once::testing::IsInvalid;
@@ -27,19 +27,9 @@ using ::once::testing::IsOk;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 
-class AdminOperationsTest : public ::testing::Test {
+class AdminOperationsTest : public AdminFixture {
  protected:
-  AdminOperationsTest() : session_(*store_.OpenControlSession()) { MakeTenant("acme"); }
-
-  template <typename Request>
-  auto Run(const Request& request) -> decltype((*Prepare(request, std::declval<AdminContext>()))(
-      std::declval<store::ControlSession&>())) {
-    auto work = Prepare(request, {.limits = limits_, .credential_id = "0123456789abcdef"});
-    if (!work.ok()) {
-      return work.status();
-    }
-    return (*work)(*session_);
-  }
+  AdminOperationsTest() { MakeTenant("acme"); }
 
   void MakeTenant(const std::string& name) {
     v1::CreateTenantRequest request;
@@ -53,10 +43,6 @@ class AdminOperationsTest : public ::testing::Test {
     return request;
   }
   std::string MakeCredential() { return Run(Consumer())->credential().credential_id(); }
-
-  core::Limits limits_;
-  FakeControlStore store_;
-  std::unique_ptr<store::ControlSession> session_;
 };
 
 TEST_F(AdminOperationsTest, TenantIsMadeOnce) {

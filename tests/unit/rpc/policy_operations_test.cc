@@ -14,23 +14,22 @@
 #include "absl/strings/str_cat.h"
 #include "policy/document.h"
 #include "rpc/policy_messages.h"
-#include "unit/auth/fake_control_store.h"
+#include "unit/rpc/admin_fixture.h"
 #include "unit/rpc/status_matchers.h"
 
 namespace once::rpc {
 namespace {
 
 using base::ErrorReason;
-using ::once::testing::FakeControlStore;
+using ::once::testing::AdminFixture;
 using ::once::testing::HasMetadata;
 using ::once::testing::IsError;
 using ::once::testing::IsInvalid;
 using ::once::testing::IsOk;
+using ::once::testing::kCaller;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr char kCaller[] = "0123456789abcdef";
 
 v1::HandlerPolicySet SetOf(const std::string& text) {
   v1::HandlerPolicySet set;
@@ -46,21 +45,9 @@ std::string TextOf(const google::protobuf::Message& message) {
   return text;
 }
 
-class PolicyOperationsTest : public ::testing::Test {
+class PolicyOperationsTest : public AdminFixture {
  protected:
-  PolicyOperationsTest() : session_(*store_.OpenControlSession()) {
-    EXPECT_TRUE(session_->CreateTenant("acme", {}).ok());
-  }
-
-  template <typename Request>
-  auto Run(const Request& request) -> decltype((*Prepare(request, std::declval<AdminContext>()))(
-      std::declval<store::ControlSession&>())) {
-    auto work = Prepare(request, AdminContext{.limits = limits_, .credential_id = kCaller});
-    if (!work.ok()) {
-      return work.status();
-    }
-    return (*work)(*session_);
-  }
+  PolicyOperationsTest() { EXPECT_TRUE(session_->CreateTenant("acme", {}).ok()); }
 
   static v1::ApplyHandlerPoliciesRequest Apply(const std::string& set, int expected = 0) {
     v1::ApplyHandlerPoliciesRequest request;
@@ -76,10 +63,6 @@ class PolicyOperationsTest : public ::testing::Test {
     request.set_version(version);
     return Run(request);
   }
-
-  core::Limits limits_;
-  FakeControlStore store_;
-  std::unique_ptr<store::ControlSession> session_;
 };
 
 constexpr char kEverything[] = R"(
