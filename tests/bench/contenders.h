@@ -57,9 +57,15 @@ std::unique_ptr<Contender> NewOnce(const OnceTarget& target, const OnceWork& wor
 std::unique_ptr<Contender> NewPipeline(const DatabaseTarget& target, const OnceWork& work,
                                        const Events& events, int committers);
 
-// A server whose Begin and Complete answer an empty message at once; serves until SIGTERM.
-// Writes its port to `ports_file`.
-int ServeEmpty(const std::string& ports_file, int threads);
+enum class Answers : uint8_t {
+  kEmpty,     // empty messages
+  kReceipts,  // Begin and Lookup answer as for a completed operation
+  kNone,      // calls wait until their callers go
+};
+
+// A server that answers Begin, Complete and Lookup at once; serves until SIGTERM. Writes its port
+// to `ports_file`.
+int ServeEmpty(const std::string& ports_file, int threads, Answers answers);
 
 }  // namespace once::bench
 

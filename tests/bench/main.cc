@@ -3,12 +3,13 @@
 //
 //   direct | pipeline | pipeline-duplicate      --host --port --user --password-file --database
 //   unary | batch | duplicate | conflict | lookup | mix | hold | wait | empty      --server
-//   --token-file [--ca] serve-empty            --ports-file
+//   --token-file [--ca] serve-empty            --ports-file --answers
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/synchronization/mutex.h"
@@ -34,6 +35,7 @@ struct Options {
   int wait_seconds = 50;
   size_t result_bytes = kResultBytes;
   std::string ids = "time";
+  Answers answers = Answers::kEmpty;
 };
 
 OnceWork WorkOf(const Options& options) {
@@ -123,9 +125,12 @@ int Main(int argc, char** argv) {
   app.add_option("--wait-seconds", options.wait_seconds, "of contender wait");
   app.add_option("--result-bytes", options.result_bytes);
   app.add_option("--ids", options.ids)->check(CLI::IsMember({"time", "random"}));
+  app.add_option("--answers", options.answers, "of serve-empty")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Answers>{
+          {"empty", Answers::kEmpty}, {"receipts", Answers::kReceipts}, {"none", Answers::kNone}}));
   CLI11_PARSE(app, argc, argv);
   if (options.contender == "serve-empty")
-    return ServeEmpty(options.ports_file, options.once.threads);
+    return ServeEmpty(options.ports_file, options.once.threads, options.answers);
   try {
     return Measure(options);
   } catch (const std::exception& error) {

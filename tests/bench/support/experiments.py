@@ -43,7 +43,7 @@ def contenders(site: Site, count: int, seconds: float) -> tuple[dict[str, dict],
     load = ["--callers=64", f"--seconds={seconds}"]
     one = ["--callers=1", f"--seconds={seconds}"]
     few = ["--callers=16", f"--seconds={seconds}"]
-    tls, empty = site.serve_tls(), site.serve_empty()
+    tls, empty, receipts = site.serve_tls(), site.serve_empty(), site.serve_empty("receipts")
     plan = {
         "direct": Step("direct", load),
         "unary": Step("unary", load),
@@ -55,6 +55,8 @@ def contenders(site: Site, count: int, seconds: float) -> tuple[dict[str, dict],
         "lookups": Step("lookup", [*load, *completed]),
         "9 new, 1 duplicate": Step("mix", [*load, *completed]),
         "empty": Step("empty", load, empty),
+        "empty, duplicates": Step("duplicate", [*load, *completed], receipts),
+        "empty, lookups": Step("lookup", [*load, *completed], receipts),
         "pipeline": Step("pipeline", load),
         "pipeline, duplicates": Step("pipeline-duplicate", [*load, *completed]),
         "direct, 1 caller": Step("direct", one),
@@ -130,6 +132,19 @@ def _waiting(site: Site, server: Server, waiters: int, held: list[str]):
         time.sleep(0.1)
 
 
+def _unanswered_mb(site: Site, waiters: int) -> float:
+    """What gRPC alone needs for as many calls that nobody answers."""
+    server = site.serve_empty("none")
+    seen = [resident_megabytes(server.pid)]
+    options = ["--channels=4", f"--callers={waiters}", f"--cycles={waiters}", "--known-run=1", "--known=1000"]
+    with running(site.command(Step("wait", options, server)), site.folder / "unanswered.log") as process:
+        while len(seen) < 20 or seen[-1] > seen[-10]:  # until no more come
+            time.sleep(0.1)
+            seen.append(resident_megabytes(server.pid))
+        process.send_signal(signal.SIGKILL)
+    return seen[-1] - seen[0]
+
+
 def waiters(site: Site, rate: float, count: int, seconds: float, number: int = 10_000, keys: int = 1_000) -> dict:
     """What calls that wait cost the server and others."""
     with contextlib.ExitStack() as stack:
@@ -147,7 +162,7 @@ def waiters(site: Site, rate: float, count: int, seconds: float, number: int = 1
                 busy.append(site.measure(load))
         p99 = [statistics.median(result["p99_us"] for result in results) for results in (idle, busy)]
         # Memory once freed is used again, so the first time is what counts.
-        return {"waiters": number, "keys": keys, "extra_mb": max(extra), "idle_p99_us": p99[0], "waiting_p99_us": p99[1],
+        return {"waiters": number, "keys": keys, "extra_mb": max(extra), "grpc_mb": _unanswered_mb(site, number), "idle_p99_us": p99[0], "waiting_p99_us": p99[1],
                 "p99_ratio": p99[1] / p99[0]}  # fmt: skip
 
 

@@ -102,9 +102,11 @@ class Site:
         server.target.append(f"--ca={cert}")
         return server
 
-    def serve_empty(self) -> Server:
-        ports = self.folder / "empty.ports"
-        process = self.stack.enter_context(running([self.programs.bench, "serve-empty", f"--ports-file={ports}"], self.folder / "empty.log"))
+    def serve_empty(self, answers: str = "empty") -> Server:
+        """gRPC alone: its answers are empty, as large as those for completed operations ("receipts"), or do not come ("none")."""
+        ports = self.folder / f"{answers}.ports"
+        command = [self.programs.bench, "serve-empty", f"--answers={answers}", f"--ports-file={ports}"]
+        process = self.stack.enter_context(running(command, self.folder / f"{answers}.log"))
         address = wait_for(ports, process, "the empty server")
         return Server(process.pid, [address], [f"--server={address}"])
 
