@@ -31,6 +31,8 @@ struct DataFlags {
   std::string reference;
   std::string source;
   bool can_probe = false;
+  std::string aggregate;
+  int64_t aggregate_version = 0;
   bool rejected = false;
   std::optional<std::string> result_string;
   std::string result_file;
@@ -127,6 +129,9 @@ absl::StatusOr<BeginRequest> BeginRequestOf(const DataFlags& flags, World& world
   request.consumer = flags.consumer;
   request.handler_version = flags.handler_version;
   request.can_probe = flags.can_probe;
+  if (!flags.aggregate.empty()) {
+    request.aggregate = Aggregate{flags.aggregate, flags.aggregate_version};
+  }
   if (!flags.reference.empty() || !flags.source.empty()) {
     request.delivery = Delivery{flags.reference, DeliverySource::kUnknown};
     if (!flags.source.empty()) request.delivery->source = Sources().at(flags.source);
@@ -264,6 +269,10 @@ void AddDataCommands(CLI::App& app, Session& session) {
   begin->add_option("--reference", flags->reference, "the message's own id, for the attempt log");
   begin->add_option("--source", flags->source, "how the message came")
       ->check(CLI::IsMember(Sources()));
+  auto* aggregate =
+      begin->add_option("--aggregate", flags->aggregate, "the business object that it changes");
+  begin->add_option("--aggregate-version", flags->aggregate_version, "that it leads to")
+      ->needs(aggregate);
   begin->add_flag("--can-probe", flags->can_probe,
                   "you ask your own data what an earlier attempt did before you act");
 

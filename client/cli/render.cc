@@ -95,9 +95,8 @@ struct Describe {
     return json;
   }
   Json operator()(const InProgress& in_progress) const {
-    const bool delayed = in_progress.reason == InProgress::Reason::kDelayed;
     Json json = {{"outcome", "in_progress"},
-                 {"reason", delayed ? "DELAYED" : "HELD"},
+                 {"reason", ToString(in_progress.reason)},
                  {"consumer", in_progress.consumer},
                  {"handler_version", in_progress.handler_version},
                  {"lease_remaining", Seconds(in_progress.lease_remaining)},
@@ -105,6 +104,9 @@ struct Describe {
                  {"begin_time", Text(in_progress.begin_time)},
                  {"attempt_number", in_progress.attempt_number}};
     Put(json, "first_digest", in_progress.first_digest);
+    if (!in_progress.blocking_event_id.empty()) {
+      json["blocking_event_id"] = FormatEventId(in_progress.blocking_event_id);
+    }
     return json;
   }
   Json operator()(const Conflict& conflict) const {

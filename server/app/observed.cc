@@ -29,6 +29,14 @@ class ObservedWriteSession final : public store::WriteSession {
   ObservedWriteSession(std::unique_ptr<store::WriteSession> inner, StoreObserver* observer)
       : open_(observer, kKind), inner_(std::move(inner)) {}
 
+  absl::StatusOr<std::vector<core::AggregateRow>> LockAggregates(
+      absl::Span<const core::AggregateKey> keys) override {
+    return inner_->LockAggregates(keys);
+  }
+  absl::StatusOr<std::vector<std::optional<core::OperationRow>>> ReadAlso(
+      absl::Span<const core::OperationKey> keys) override {
+    return inner_->ReadAlso(keys);
+  }
   absl::StatusOr<store::RowSet> TouchAndRead(absl::Span<const store::NewOperation> inserts,
                                              absl::Span<const core::OperationKey> others) override {
     return inner_->TouchAndRead(inserts, others);

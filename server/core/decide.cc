@@ -36,7 +36,8 @@ InProgress InProgressOf(const OperationRow& row, InProgress::Reason reason, DbTi
                     .lease_remaining = LeaseRemaining(row, now),
                     .begun = row.claim.begun,
                     .attempt_number = row.claims,
-                    .first_digest = row.digest};
+                    .first_digest = row.digest,
+                    .blocking_event_id = {}};
 }
 
 // The attempts whose outcome nobody knows: the lapsed holder, then the one it had taken over from.

@@ -38,14 +38,15 @@ struct Completed {
 };
 
 struct InProgress {
-  enum class Reason : uint8_t { kHeld, kDelayed };
+  enum class Reason : uint8_t { kHeld, kDelayed, kAggregateBusy };
   Reason reason = Reason::kHeld;
   std::string consumer;
   std::string handler_version;
   absl::Duration lease_remaining;
   DbTime begun;
   int32_t attempt_number = 1;
-  Digest first_digest;
+  std::optional<Digest> first_digest;  // unset where it is another operation that is in progress
+  std::string blocking_event_id;       // that operation, with kAggregateBusy
 };
 
 struct Conflict {
@@ -63,6 +64,12 @@ struct InDoubt {
   std::vector<ClaimInfo> earlier_attempts;  // latest first
   int32_t earlier_attempt_count = 0;
   bool probe_allowed = false;  // a Begin that can probe would be granted
+};
+
+struct Stale {
+  std::string aggregate_id;
+  int64_t current_version = 0;
+  std::string current_event_id;
 };
 
 struct Expired {
@@ -99,7 +106,8 @@ struct Renewed {
 // There is no such operation. `rpc` turns it into OPERATION_NOT_FOUND.
 struct NotFound {};
 
-using BeginOutcome = std::variant<Granted, Completed, InProgress, Conflict, InDoubt, Expired>;
+using BeginOutcome =
+    std::variant<Granted, Completed, InProgress, Conflict, InDoubt, Stale, Expired>;
 using CompleteOutcome = std::variant<Completed, ClaimLost, CompletionConflict, NotFound>;
 using AbandonOutcome = std::variant<Abandoned, ClaimLost, NotFound>;
 using RenewOutcome = std::variant<Renewed, ClaimLost, NotFound>;
@@ -107,6 +115,15 @@ using LookupOutcome =
     std::variant<Completed, InProgress, Conflict, InDoubt, Expired, Unclaimed, NotFound>;
 
 // ---- requests, already validated ----
+
+// The aggregate that an operation changes, and the order that the handler's policy wants there (see
+// order.h).
+struct OrderRequest {
+  std::string aggregate_id;
+  int64_t version = 0;
+  bool guards_versions = false;
+  bool one_at_a_time = false;
+};
 
 struct BeginRequest {
   Digest digest;
@@ -117,6 +134,7 @@ struct BeginRequest {
   LapsePolicy on_lapse = LapsePolicy::kRetry;
   // The caller asks its business data about an earlier attempt before it acts.
   bool can_probe = false;
+  std::optional<OrderRequest> order = std::nullopt;  // unset: the operation runs when it comes
 };
 
 struct CompleteRequest {

@@ -58,6 +58,14 @@ struct RetentionPolicy {
   friend bool operator==(const RetentionPolicy&, const RetentionPolicy&) = default;
 };
 
+// Order among the operations of one aggregate. With either, Begin has to name the aggregate.
+struct OrderPolicy {
+  bool guards_versions = false;  // a version at or below the last completed one does not run
+  bool one_at_a_time = false;    // the next operation waits for the end of the one before
+  bool ordered() const { return guards_versions || one_at_a_time; }
+  friend bool operator==(const OrderPolicy&, const OrderPolicy&) = default;
+};
+
 struct HandlerPolicy {
   std::string handler;  // a name, or the beginning of names followed by "*"
   Admission admission = Admission::kAllowed;
@@ -66,6 +74,7 @@ struct HandlerPolicy {
   DigestPolicy digest = {};
   std::optional<AttemptLog> attempt_log = std::nullopt;  // unset: the server's
   RetentionPolicy retention = {};
+  OrderPolicy order = {};
   friend bool operator==(const HandlerPolicy&, const HandlerPolicy&) = default;
 };
 

@@ -91,13 +91,19 @@ struct WriteCall {
   size_t bytes = 0;
   absl::Time wait_until = absl::InfinitePast();  // Begin only
   Place place;
+  // Of a call in the wait room: it waits for the end of another operation of its aggregate, whose
+  // spot it stays at.
+  bool waits_for_other = false;
   bool tried = false;
   // An earlier transaction with this command ended without a known result.
   bool maybe_committed = false;
 
   const CallKey& queue_key() const { return key; }
   // Several Begins of a key may go into one transaction; everything else needs its key alone.
-  bool shares_key() const { return std::holds_alternative<store::BeginCommand>(command); }
+  bool shares_key() const {
+    const auto* begin = std::get_if<store::BeginCommand>(&command);
+    return begin != nullptr && !begin->request.order.has_value();
+  }
 };
 
 struct ReadCall {

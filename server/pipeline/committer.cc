@@ -148,7 +148,10 @@ void Committer::DeliverOne(WriteCall call, store::Answer answer) {
   if (auto* begin = std::get_if<core::BeginOutcome>(&answer)) {
     auto* state = std::get_if<core::InProgress>(begin);
     if (state != nullptr && shared().timing->Now() < call.wait_until) {
-      room_->Park(key, std::move(call), std::move(*state));
+      core::OperationKey awaited = key;
+      call.waits_for_other = !state->blocking_event_id.empty();
+      if (call.waits_for_other) awaited.event_id = state->blocking_event_id;
+      room_->Park(awaited, std::move(call), std::move(*state));
       return;
     }
   }

@@ -95,7 +95,8 @@ void WaitRoom::Park(const core::OperationKey& key, WaitingCall call, core::InPro
     if (!closed && refused.ok()) {
       WaitSpot& spot = SpotOf(key);
       const absl::Time now = timing_->Now();
-      spot.state = state;
+      if (place.key_ != key) Move(place, spot);
+      spot.state = SpotState(spot, call, state);
       spot.state_at = now;
       if (place.at_the_door_) {
         place.at_the_door_ = false;
@@ -103,9 +104,15 @@ void WaitRoom::Park(const core::OperationKey& key, WaitingCall call, core::InPro
       }
       // A Lookup may have read before a commit that came before it got here.
       if (std::holds_alternative<ReadCall>(call)) spot.pace = options_->wait_poll_interval;
+      // Commands on one key keep their order, but this one is about another key than the spot's,
+      // which may have changed since.
+      const bool may_have_missed_a_change = WaitsForOther(call);
       Add(spot, std::move(call));
-      LookBy(spot, NextTick(spot.pace));
-      LookBy(spot, now + state.lease_remaining + kAfterLease);
+      LookBy(spot, may_have_missed_a_change ? now : NextTick(spot.pace));
+      // A lease that is over already changes nothing by itself.
+      if (state.lease_remaining > absl::ZeroDuration()) {
+        LookBy(spot, now + state.lease_remaining + kAfterLease);
+      }
     }
     next_end = std::min(next_end, next_search_);
     observer_->OnWaiters(places_);
@@ -117,6 +124,24 @@ void WaitRoom::Park(const core::OperationKey& key, WaitingCall call, core::InPro
   } else {
     timekeeper_->Nudge(next_end);
   }
+}
+
+void WaitRoom::Move(Place& place, WaitSpot& to) {
+  const auto found = spots_.find(place.key_);
+  place.key_ = to.key;
+  if (!std::exchange(place.at_the_door_, false)) return;
+  WaitSpot& from = found->second;
+  from.at_the_door = false;
+  for (auto next = from.waiters.begin(); next != from.waiters.end();) {
+    const auto at = next++;
+    if (!WaitsForOther(at->second.call)) continue;
+    WaitingCall call = TakeOut(from, at);
+    PlaceOf(call).key_ = to.key;
+    Add(to, std::move(call));
+  }
+  from.newcomers = true;
+  LookNow(from);
+  DropIfEmpty(from);
 }
 
 WaitSpot& WaitRoom::SpotOf(const core::OperationKey& key) {
@@ -141,6 +166,13 @@ WaitingCall WaitRoom::TakeOut(WaitSpot& spot, WaiterAt at) {
   WaitingCall call = std::move(at->second.call);
   spot.waiters.erase(at);
   return call;
+}
+
+void WaitRoom::TakeOutUnchanged(WaitSpot& spot, WaiterAt at, absl::Time now, Leaving& leaving) {
+  WaitingCall call = TakeOut(spot, at);
+  core::InProgress state = StateAt(spot, call, now);
+  leaving.unchanged.emplace_back(std::move(call), std::move(state));
+  DropIfEmpty(spot);
 }
 
 void WaitRoom::DropIfEmpty(WaitSpot& spot) {
@@ -169,9 +201,7 @@ void WaitRoom::Close() {
     const absl::Time now = timing_->Now();
     while (!ends_.empty()) {
       const auto [until, arrival, spot] = *ends_.begin();
-      leaving.unchanged.emplace_back(TakeOut(*spot, spot->waiters.find(arrival)),
-                                     StateAt(*spot, now));
-      DropIfEmpty(*spot);
+      TakeOutUnchanged(*spot, spot->waiters.find(arrival), now, leaving);
     }
   }
   Answer(std::move(leaving));
@@ -189,9 +219,7 @@ void WaitRoom::FailOver(absl::Time now) {
     absl::MutexLock lock(&mutex_);
     while (!ends_.empty() && std::get<absl::Time>(*ends_.begin()) <= now) {
       const auto [until, arrival, spot] = *ends_.begin();
-      leaving.unchanged.emplace_back(TakeOut(*spot, spot->waiters.find(arrival)),
-                                     StateAt(*spot, now));
-      DropIfEmpty(*spot);
+      TakeOutUnchanged(*spot, spot->waiters.find(arrival), now, leaving);
     }
     if (now >= next_search_) {
       next_search_ = now + kSearchInterval;
@@ -291,7 +319,7 @@ std::vector<WriteCall> WaitRoom::Judge(absl::Span<const core::OperationKey> keys
 std::optional<WriteCall> WaitRoom::JudgeSpot(WaitSpot& spot, const core::OperationRow* row,
                                              core::DbTime now, Leaving& leaving) {
   if (NothingNew(spot, row, now)) {
-    spot.state.lease_remaining = row->claim.lease_expires - now;
+    spot.state.lease_remaining = std::max(absl::ZeroDuration(), row->claim.lease_expires - now);
     spot.state_at = timing_->Now();
     spot.pace = std::min(spot.pace * 1.5, options_->max_wait_poll_interval);
     return std::nullopt;
@@ -299,6 +327,7 @@ std::optional<WriteCall> WaitRoom::JudgeSpot(WaitSpot& spot, const core::Operati
   spot.pace = options_->wait_poll_interval;
   spot.row = row == nullptr ? std::nullopt : std::optional<core::OperationRow>(*row);
   if (spot.row.has_value()) spot.row->receipt.reset();
+  spot.lapsed = row != nullptr && row->claim.lease_expires <= now;
   spot.newcomers = false;
   std::optional<WriteCall> to_send;
   for (auto next = spot.waiters.begin(); next != spot.waiters.end();) {
@@ -309,7 +338,7 @@ std::optional<WriteCall> WaitRoom::JudgeSpot(WaitSpot& spot, const core::Operati
     }
     Judgement judgement = JudgeWaiter(at->second.call, row, now);
     if (auto* state = std::get_if<core::InProgress>(&judgement)) {
-      spot.state = std::move(*state);
+      spot.state = SpotState(spot, at->second.call, std::move(*state));
       spot.state_at = timing_->Now();
     } else if (std::holds_alternative<Grantable>(judgement)) {
       if (spot.at_the_door || LifeOf(at->second.call).cancelled()) continue;
@@ -336,7 +365,9 @@ void WaitRoom::PlanNextLook(WaitSpot& spot) {
   }
   LookBy(spot, NextTick(spot.pace));
   const absl::Time lease_end = spot.state_at + spot.state.lease_remaining;
-  if (lease_end >= now && !spot.at_the_door) LookBy(spot, lease_end + kAfterLease);
+  if (spot.state.lease_remaining > absl::ZeroDuration() && lease_end >= now && !spot.at_the_door) {
+    LookBy(spot, lease_end + kAfterLease);
+  }
 }
 
 void WaitRoom::PutBack(absl::Span<const core::OperationKey> keys) {
@@ -359,7 +390,9 @@ void WaitRoom::TakeBack(WriteCall call) {
     call.place.at_the_door_ = false;
     spot.at_the_door = false;
     if (closed_) {
-      leaving.unchanged.emplace_back(std::move(call), StateAt(spot, timing_->Now()));
+      WaitingCall waiting = std::move(call);
+      core::InProgress state = StateAt(spot, waiting, timing_->Now());
+      leaving.unchanged.emplace_back(std::move(waiting), std::move(state));
       DropIfEmpty(spot);
     } else {
       Add(spot, std::move(call));

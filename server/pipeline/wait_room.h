@@ -107,6 +107,12 @@ class WaitRoom {
   WaitSpot& SpotOf(const core::OperationKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(WaitSpot& spot, WaitingCall call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   WaitingCall TakeOut(WaitSpot& spot, WaiterAt at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `place`'s call, which comes back from a committer, waits for another operation now, and so do
+  // all that waited for the end of the one before: they belong to the same aggregate.
+  void Move(Place& place, WaitSpot& to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Its wait is over.
+  void TakeOutUnchanged(WaitSpot& spot, WaiterAt at, absl::Time now, Leaving& leaving)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropIfEmpty(WaitSpot& spot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeOutCancelled(Leaving& leaving) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Answer(Leaving leaving) ABSL_LOCKS_EXCLUDED(mutex_);

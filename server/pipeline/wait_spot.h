@@ -1,4 +1,5 @@
-// One operation that calls wait for, and what a freshly read row means to each of them.
+// One operation that calls wait for, also those on other operations of its aggregate, and what a
+// freshly read row means to each of them.
 //
 // Values and pure functions; the wait room guards them with its lock.
 #ifndef ONCE_PIPELINE_WAIT_SPOT_H_
@@ -32,11 +33,12 @@ struct WaitSpot {
   // A Begin of this spot is on its way through a committer; the others wait for its result.
   bool at_the_door = false;
 
-  // What a waiter was last known to be told, and when by the server's clock.
+  // What a waiter for this operation was last known to be told, and when by the server's clock.
   core::InProgress state;
   absl::Time state_at;
   // The row last read.
   std::optional<core::OperationRow> row;
+  bool lapsed = false;     // its lease (or delay) was over then
   bool newcomers = false;  // someone came since
 
   // While it is looked at: which stays the row that is being read may judge, and whether this
@@ -49,10 +51,18 @@ struct WaitSpot {
   absl::Time next_look = absl::InfiniteFuture();
 };
 
-// What to answer where the wait ends at `now`: the lease as last known, less the time since then.
-core::InProgress StateAt(const WaitSpot& spot, absl::Time now);
+// What to answer `call` where its wait ends at `now`: the lease as last known, less the time since
+// then.
+core::InProgress StateAt(const WaitSpot& spot, const WaitingCall& call, absl::Time now);
 
-// True where `row` tells its waiters nothing that they do not know: the same claim, still live.
+// What the spot knows where `call` would be told `state`.
+core::InProgress SpotState(const WaitSpot& spot, const WaitingCall& call, core::InProgress state);
+
+// It waits for the end of another operation of its aggregate.
+bool WaitsForOther(const WaitingCall& call);
+
+// True where `row` tells its waiters nothing that they do not know: the same claim, live or lapsed
+// as it was.
 bool NothingNew(const WaitSpot& spot, const core::OperationRow* row, core::DbTime now);
 
 // The row would grant this Begin the claim.
@@ -62,7 +72,7 @@ struct Grantable {};
 using Judgement =
     std::variant<core::InProgress, Grantable, core::BeginOutcome, core::LookupOutcome>;
 
-// `row` is null where the operation does not exist (any more).
+// `row` is the spot's, null where the operation does not exist (any more).
 Judgement JudgeWaiter(const WaitingCall& call, const core::OperationRow* row, core::DbTime now);
 
 const Life& LifeOf(const WaitingCall& call);

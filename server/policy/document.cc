@@ -58,6 +58,10 @@ void VisitFields(Policy& policy, Visitor& visit) {
     inner.Time("backup_us", policy.retention.backup);
     inner.Time("manual_replay_us", policy.retention.manual_replay);
   });
+  visit.Object("order", [&](auto& inner) {
+    inner.Flag("guards_versions", policy.order.guards_versions);
+    inner.Flag("one_at_a_time", policy.order.one_at_a_time);
+  });
 }
 
 class Writer {
@@ -67,6 +71,9 @@ class Writer {
   void Text(const char* name, const std::string& value) { json_[name] = value; }
   void Texts(const char* name, const std::vector<std::string>& values) {
     if (!values.empty()) json_[name] = values;
+  }
+  void Flag(const char* name, bool value) {
+    if (value) json_[name] = true;
   }
   void Time(const char* name, absl::Duration value) {
     if (value != absl::ZeroDuration()) json_[name] = absl::ToInt64Microseconds(value);
@@ -115,6 +122,12 @@ class Reader {
       Expect(item.is_string(), name);
       if (item.is_string()) values.push_back(item.get<std::string>());
     }
+  }
+  void Flag(const char* name, bool& value) {
+    const Json json = Take(name);
+    if (json.is_null()) return;
+    Expect(json.is_boolean(), name);
+    if (json.is_boolean()) value = json.get<bool>();
   }
   template <typename Duration>  // or an optional one
   void Time(const char* name, Duration& value) {

@@ -26,6 +26,7 @@ Rules RulesOf(const core::HandlerPolicy& policy, const core::Limits& limits) {
                .lease = LeaseOf(policy.lease, core::LeaseRangeOf(limits)),
                .on_lapse = policy.on_lapse,
                .digest = policy.digest,
+               .order = policy.order,
                .attempt_log = policy.attempt_log,
                .dedupe_retention = policy.retention.dedupe};
 }

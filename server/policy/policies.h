@@ -31,6 +31,7 @@ struct Rules {
   core::LeaseRange lease;
   core::LapsePolicy on_lapse = core::LapsePolicy::kRetry;
   core::DigestPolicy digest;
+  core::OrderPolicy order;
   std::optional<core::AttemptLog> attempt_log;     // unset: the server's
   std::optional<absl::Duration> dedupe_retention;  // unset: without end
 };

@@ -31,6 +31,8 @@ class PolicyReader {
     ONCE_RETURN_IF_ERROR(ReadLease(policy.lease));
     ONCE_RETURN_IF_ERROR(ReadRetention(policy.retention));
     ReadIgnoredMembers(policy.digest.ignored_members);
+    policy.order = {.guards_versions = wire_.order().guard_versions(),
+                    .one_at_a_time = wire_.order().one_at_a_time()};
     return policy;
   }
 
@@ -205,6 +207,8 @@ void Fill(const HandlerPolicy& policy, v1::HandlerPolicy* out) {
                              : v1::ATTEMPT_LOG_MODE_DURABLE);
   }
   FillRetention(policy.retention, out);
+  if (policy.order.guards_versions) out->mutable_order()->set_guard_versions(true);
+  if (policy.order.one_at_a_time) out->mutable_order()->set_one_at_a_time(true);
 }
 
 }  // namespace

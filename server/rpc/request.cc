@@ -169,6 +169,23 @@ absl::StatusOr<core::ReceiptStatus> ToReceiptStatus(v1::ReceiptStatus status, co
   }
 }
 
+// Unset where the policy wants no order.
+absl::StatusOr<std::optional<core::OrderRequest>> ToOrder(const store::DeliveryInfo& delivery,
+                                                          const policy::Rules& rules,
+                                                          const FieldPath& path) {
+  if (!rules.order.ordered()) return std::nullopt;
+  if (delivery.aggregate_id.empty()) {
+    return InvalidField(
+        path.To("aggregate").Text(),
+        absl::StrCat("is not set; the policy for ", rules.pattern, " orders by aggregate"),
+        {{"pattern", rules.pattern}});
+  }
+  return core::OrderRequest{.aggregate_id = delivery.aggregate_id,
+                            .version = delivery.aggregate_version,
+                            .guards_versions = rules.order.guards_versions,
+                            .one_at_a_time = rules.order.one_at_a_time};
+}
+
 // Unset where the request has neither content nor digest.
 template <typename Request>
 absl::StatusOr<std::optional<core::Digest>> DigestOfPayload(const Request& request,
@@ -263,6 +280,7 @@ absl::StatusOr<pipeline::BeginCall> ToCall(v1::BeginRequest&& request,
   ONCE_RETURN_IF_ERROR(CheckSize(path.To("handler_version"), request.handler_version(),
                                  core::kMaxHandlerVersionBytes));
   ONCE_ASSIGN_OR_RETURN(call.delivery, ToDelivery(request, path));
+  ONCE_ASSIGN_OR_RETURN(begin.order, ToOrder(call.delivery, rules, path));
   // Last, because it is the only part that costs time.
   ONCE_ASSIGN_OR_RETURN(std::optional<core::Digest> digest,
                         DigestOfPayload(request, rules.digest, context, path));

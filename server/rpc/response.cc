@@ -80,6 +80,8 @@ v1::InProgress::Reason ToWire(core::InProgress::Reason reason) {
       return v1::InProgress::REASON_HELD;
     case core::InProgress::Reason::kDelayed:
       return v1::InProgress::REASON_DELAYED;
+    case core::InProgress::Reason::kAggregateBusy:
+      return v1::InProgress::REASON_AGGREGATE_BUSY;
   }
   return v1::InProgress::REASON_UNSPECIFIED;
 }
@@ -155,6 +157,7 @@ absl::Duration SuggestedWait(const core::InProgress& in_progress) {
     case core::InProgress::Reason::kDelayed:
       return in_progress.lease_remaining;
     case core::InProgress::Reason::kHeld:
+    case core::InProgress::Reason::kAggregateBusy:
       break;
   }
   return std::clamp(in_progress.lease_remaining / 8, absl::Milliseconds(50), absl::Seconds(1));
@@ -166,7 +169,10 @@ void Fill(core::InProgress&& in_progress, v1::InProgress* out) {
   out->set_reason(ToWire(in_progress.reason));
   FillTimestamp(in_progress.begun, out->mutable_begin_time());
   out->set_attempt_number(in_progress.attempt_number);
-  Fill(in_progress.first_digest, out->mutable_first_digest());
+  if (in_progress.first_digest.has_value()) {
+    Fill(*in_progress.first_digest, out->mutable_first_digest());
+  }
+  out->set_blocking_event_id(std::move(in_progress.blocking_event_id));
   out->set_consumer(std::move(in_progress.consumer));
   out->set_handler_version(std::move(in_progress.handler_version));
 }
@@ -192,6 +198,12 @@ void Fill(core::InDoubt&& in_doubt, v1::InDoubt* out) {
   out->set_probe_allowed(in_doubt.probe_allowed);
   out->set_resolution(in_doubt.probe_allowed ? absl::StrCat(kProbe, kResolution)
                                              : std::string(kResolution));
+}
+
+void Fill(core::Stale&& stale, v1::Stale* out) {
+  out->mutable_current()->set_id(std::move(stale.aggregate_id));
+  out->mutable_current()->set_version(stale.current_version);
+  out->set_current_event_id(std::move(stale.current_event_id));
 }
 
 void Fill(const core::Expired& expired, v1::Expired* out) {
@@ -252,6 +264,10 @@ Name FillResponse(core::BeginOutcome&& outcome, const OperationFacts& facts,
                         [&](core::InDoubt&& in_doubt) -> Name {
                           Fill(std::move(in_doubt), response->mutable_in_doubt());
                           return "in_doubt";
+                        },
+                        [&](core::Stale&& stale) -> Name {
+                          Fill(std::move(stale), response->mutable_stale());
+                          return "stale";
                         },
                         [&](core::Expired&& expired) -> Name {
                           Fill(expired, response->mutable_expired());

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "core/limits.h"
+#include "store/batch_order.h"
 
 namespace once::store {
 namespace {
@@ -20,6 +21,7 @@ using core::OperationRow;
 struct KeyState {
   int64_t commands = 0;
   int64_t begins = 0;
+  bool ordered = false;
   std::optional<OperationRow> before;
   std::optional<OperationRow> now;
   // `before` is what an earlier transaction left: not read, but guarded by the change.
@@ -46,6 +48,7 @@ struct Plan {
   KeyStates keys;
   std::vector<NewOperation> inserts;
   std::vector<OperationKey> others;
+  BatchOrder order;
 };
 
 bool IsOwnClaim(const CompleteCommand& command) {
@@ -65,6 +68,10 @@ Plan MakePlan(absl::Span<const Command> commands) {
     if (begin != nullptr) {
       ++state.begins;
       first_begin.emplace(begin->key, begin);
+      if (begin->request.order.has_value()) {
+        state.ordered = true;
+        plan.order.Add(begin->key, *begin->request.order);
+      }
     }
     const auto* complete = std::get_if<CompleteCommand>(&command);
     if (complete != nullptr && IsOwnClaim(*complete)) {
@@ -89,11 +96,11 @@ Plan MakePlan(absl::Span<const Command> commands) {
 }
 
 // A Begin beside another command would insert the row that the other one has to miss, or find none
-// after a forget.
+// after a forget; beside one that its order refuses, it would find no row either.
 absl::Status CheckSharedKeys(const Plan& plan) {
   for (const auto& [key, state] : plan.keys) {
-    if (state.commands > 1 && state.begins != state.commands) {
-      return absl::InternalError("only Begins may share their key in a batch");
+    if (state.commands > 1 && (state.begins != state.commands || state.ordered)) {
+      return absl::InternalError("only Begins without an order may share their key in a batch");
     }
   }
   return absl::OkStatus();
@@ -145,6 +152,7 @@ AttemptOutcome LoggedOutcome(const core::BeginOutcome& outcome, bool new_claim) 
     AttemptOutcome operator()(const core::InProgress&) const { return AttemptOutcome::kInProgress; }
     AttemptOutcome operator()(const core::Conflict&) const { return AttemptOutcome::kConflict; }
     AttemptOutcome operator()(const core::InDoubt&) const { return AttemptOutcome::kInDoubt; }
+    AttemptOutcome operator()(const core::Stale&) const { return AttemptOutcome::kStale; }
     AttemptOutcome operator()(const core::Expired&) const { return AttemptOutcome::kExpired; }
   };
   return std::visit(Visitor{new_claim}, outcome);
@@ -200,17 +208,25 @@ AttemptEntry EntryFor(const BeginCommand& command, const OperationRow* row,
   return log;
 }
 
+// Rows that the commands do not touch, which their order depends on.
+using OtherRows = std::map<OperationKey, std::optional<OperationRow>>;
+
 // Decides one command on its key's state and appends its log entry.
 class Decider {
  public:
-  Decider(core::DbTime now, KeyStates& keys, std::vector<AttemptEntry>& log)
-      : now_(now), keys_(keys), log_(log) {}
+  Decider(core::DbTime now, Plan& plan, const OtherRows& others, std::vector<AttemptEntry>& log)
+      : now_(now), keys_(plan.keys), order_(plan.order), others_(others), log_(log) {}
 
   Answer operator()(const BeginCommand& command) {
     KeyState& state = keys_[command.key];
-    const core::Fence fence_before = state.now->claim.fence;
-    core::BeginOutcome outcome = Apply(core::DecideBegin(*state.now, command.request, now_), state);
-    const bool new_claim = state.fresh || state.now->claim.fence != fence_before;
+    core::Decision<core::BeginOutcome> decision =
+        core::DecideBegin(*state.now, command.request, now_);
+    bool new_claim = state.fresh || (decision.row_after.has_value() &&
+                                     decision.row_after->claim.fence != state.now->claim.fence);
+    if (new_claim && command.request.order.has_value()) {
+      new_claim = !Refuse(command, state.fresh, decision);
+    }
+    core::BeginOutcome outcome = Apply(std::move(decision), state);
     state.fresh = false;
     log_.push_back(EntryFor(command, Row(state), LoggedOutcome(outcome, new_claim)));
     return outcome;
@@ -261,8 +277,29 @@ class Decider {
     return state.now.has_value() ? &*state.now : nullptr;
   }
 
+  // Turns a grant that would be out of order into what keeps it back; false where nothing does. A
+  // row that was inserted for it goes again: nothing of the operation has happened.
+  bool Refuse(const BeginCommand& command, bool fresh,
+              core::Decision<core::BeginOutcome>& decision) {
+    const auto find = [this](const OperationKey& key) -> const OperationRow* {
+      if (const auto own = keys_.find(key); own != keys_.end()) return Row(own->second);
+      const auto other = others_.find(key);
+      return other != others_.end() && other->second.has_value() ? &*other->second : nullptr;
+    };
+    auto kept = order_.Admit(command.key, *command.request.order, find, now_);
+    if (!kept.has_value()) return false;
+    decision = {
+        .outcome = std::visit([](auto&& outcome) { return core::BeginOutcome(std::move(outcome)); },
+                              *std::move(kept)),
+        .row_after = std::nullopt,
+        .delete_row = fresh};
+    return true;
+  }
+
   const core::DbTime now_;
   KeyStates& keys_;
+  BatchOrder& order_;
+  const OtherRows& others_;
   std::vector<AttemptEntry>& log_;
 };
 
@@ -332,18 +369,31 @@ KnownOperations KnownAfter(absl::Span<const Command> commands, absl::Span<const 
   return known;
 }
 
-WriteSet WritesFor(const KeyStates& keys, std::vector<AttemptEntry> log, bool repeated) {
+WriteSet WritesFor(const Plan& plan, std::vector<AttemptEntry> log, bool repeated) {
   WriteSet writes;
   writes.repeated = repeated;
+  writes.aggregates = plan.order.Changes();
   writes.attempts = std::move(log);
   std::stable_sort(writes.attempts.begin(), writes.attempts.end(),
                    [](const AttemptEntry& a, const AttemptEntry& b) { return a.key < b.key; });
-  for (const auto& [key, state] : keys) {
+  for (const auto& [key, state] : plan.keys) {
     if (auto change = ChangeFor(key, state)) {
       writes.changes.push_back(*std::move(change));
     }
   }
   return writes;
+}
+
+// How the operations that are open in the batch's aggregates stand.
+absl::StatusOr<OtherRows> ReadOpenOperations(WriteSession& session, const Plan& plan) {
+  OtherRows others;
+  std::vector<OperationKey> keys = plan.order.OpenOperations();
+  std::erase_if(keys, [&](const OperationKey& key) { return plan.keys.count(key) > 0; });
+  if (keys.empty()) return others;
+  absl::StatusOr<std::vector<std::optional<OperationRow>>> rows = session.ReadAlso(keys);
+  if (!rows.ok()) return rows.status();
+  for (size_t i = 0; i < keys.size(); ++i) others.emplace(keys[i], std::move(rows->at(i)));
+  return others;
 }
 
 absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
@@ -352,19 +402,24 @@ absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
                                                  absl::FunctionRef<void()> before_commit) {
   Plan plan = MakePlan(commands);
   if (absl::Status status = CheckSharedKeys(plan); !status.ok()) return status;
+  if (!plan.order.empty()) {
+    if (absl::Status status = plan.order.Lock(session); !status.ok()) return status;
+  }
   absl::StatusOr<RowSet> rows = session.TouchAndRead(plan.inserts, plan.others);
   if (!rows.ok()) return rows.status();
   const core::DbTime now = rows->now;
   if (absl::Status status = TakeRows(*std::move(rows), plan); !status.ok()) return status;
+  const absl::StatusOr<OtherRows> others = ReadOpenOperations(session, plan);
+  if (!others.ok()) return others.status();
 
   std::vector<AttemptEntry> log;
   std::vector<Answer> answers;
   answers.reserve(commands.size());
-  Decider decider(now, plan.keys, log);
+  Decider decider(now, plan, *others, log);
   for (const Command& command : commands) {
     answers.push_back(std::visit(decider, command));
   }
-  const WriteSet writes = WritesFor(plan.keys, std::move(log), repeated);
+  const WriteSet writes = WritesFor(plan, std::move(log), repeated);
   if (absl::Status status = session.Write(writes); !status.ok()) return status;
   before_commit();
   if (absl::Status status = session.Commit(); !status.ok()) return status;

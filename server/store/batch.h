@@ -1,6 +1,7 @@
 // One short transaction for a whole batch of commands: the one home of the claim algorithm, over
 // any store.
 //
+//   0. where a handler's policy wants an order: lock the aggregates of its Begins
 //   1. insert the Begins' rows in primary-key order, or count the delivery where the key exists
 //   (this locks the rows)
 //   2. read our own locked rows and those of the other commands
@@ -70,12 +71,11 @@ core::OperationKey& MutableKeyOf(Command& command);
 
 // Runs `commands` in one transaction and returns their answers in order, all durable. On error
 // nothing was committed, but for UNKNOWN (see store.h); the transaction is rolled back. `repeated`
-// says that an earlier run of the same batch ended in UNKNOWN. Begins may share a key and are
-// decided in order; any other command has its key alone (INTERNAL otherwise). Receipts with large
-// bodies come back without `result`.
-// `known` (may be null) gets the operations that this transaction completed, found completed or
-// granted, with
-// the index of their command; not those whose result is large.
+// says that an earlier run of the same batch ended in UNKNOWN. Begins without an order may share a
+// key and are decided one after another; any other command has its key alone (INTERNAL otherwise).
+// Receipts with large bodies come back without `result`. `known` (may be null) gets the operations
+// that this transaction completed, found completed or granted, with the index of their command; not
+// those whose result is large.
 using KnownOperations = std::vector<std::pair<size_t, KnownOperation>>;
 // `before_commit` is called when nothing but the COMMIT is left.
 absl::StatusOr<std::vector<Answer>> RunBatch(

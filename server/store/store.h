@@ -33,6 +33,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "core/operation.h"
+#include "core/order.h"
 #include "core/types.h"
 
 namespace once::store {
@@ -56,6 +57,7 @@ enum class AttemptOutcome : uint8_t {
   kRegranted = 12,  // the holder's Begin again
   kNotFound = 13,
   kRecovery = 14,  // as kTakenOver, to a caller that asks its business data before it acts
+  kStale = 15,     // a newer version of the aggregate is done
 };
 
 // What the caller told about this delivery; goes to the attempt log only.
@@ -128,8 +130,15 @@ struct RowChange {
   core::OperationRow after;  // not for kDelete
 };
 
+// What a row that LockAggregates has locked is to be.
+struct AggregateChange {
+  core::AggregateKey key;
+  core::AggregateRow after;
+};
+
 struct WriteSet {
-  std::vector<RowChange> changes;  // sorted by key, at most one a key
+  std::vector<RowChange> changes;                // sorted by key, at most one a key
+  std::vector<AggregateChange> aggregates = {};  // likewise
   std::vector<AttemptEntry> attempts;
   // True where this batch may have been committed before (after UNKNOWN): attempt rows that exist
   // are then left as they are.
@@ -141,11 +150,23 @@ class WriteSession {
  public:
   virtual ~WriteSession() = default;
 
-  // Starts the transaction. Inserts each row of `inserts`, or adds its `deliveries` where the key
-  // exists; both lock the row. Then reads these rows and those of `others` (not locked: their
-  // changes are guarded). Both spans are sorted by key, without repeats and disjoint.
+  // Starts a transaction whose TouchAndRead follows: makes the aggregates that do not exist, locks
+  // and reads all. `keys` are sorted, without repeats. Aggregates are locked before operations, so
+  // that transactions that share both do not deadlock.
+  virtual absl::StatusOr<std::vector<core::AggregateRow>> LockAggregates(
+      absl::Span<const core::AggregateKey> keys) = 0;
+
+  // Starts the transaction, unless LockAggregates did. Inserts each row of `inserts`, or adds its
+  // `deliveries` where the key exists; both lock the row. Then reads these rows and those of
+  // `others` (not locked: their changes are guarded). Both spans are sorted by key, without repeats
+  // and disjoint.
   virtual absl::StatusOr<RowSet> TouchAndRead(absl::Span<const NewOperation> inserts,
                                               absl::Span<const core::OperationKey> others) = 0;
+
+  // After TouchAndRead: the newest committed rows of more keys (sorted, without repeats), not
+  // locked, in their order.
+  virtual absl::StatusOr<std::vector<std::optional<core::OperationRow>>> ReadAlso(
+      absl::Span<const core::OperationKey> keys) = 0;
 
   // Applies the changes and writes the attempt rows. ABORTED where a guard did not hold.
   virtual absl::Status Write(const WriteSet& writes) = 0;

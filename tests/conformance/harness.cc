@@ -69,6 +69,7 @@ struct OutcomeName {
   std::string operator()(const core::InProgress&) const { return "InProgress"; }
   std::string operator()(const core::Conflict&) const { return "Conflict"; }
   std::string operator()(const core::InDoubt&) const { return "InDoubt"; }
+  std::string operator()(const core::Stale&) const { return "Stale"; }
   std::string operator()(const core::Expired&) const { return "Expired"; }
   std::string operator()(const core::Unclaimed&) const { return "Unclaimed"; }
   std::string operator()(const core::ClaimLost&) const { return "ClaimLost"; }

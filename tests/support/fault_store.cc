@@ -44,6 +44,18 @@ class FaultWriteSession final : public store::WriteSession {
   FaultWriteSession(std::unique_ptr<store::WriteSession> session, FaultScript* script, int id)
       : session_(std::move(session)), script_(script), id_(id) {}
 
+  absl::StatusOr<std::vector<core::AggregateRow>> LockAggregates(
+      absl::Span<const core::AggregateKey> keys) override {
+    if (session_ == nullptr) return Lost();
+    return session_->LockAggregates(keys);
+  }
+
+  absl::StatusOr<std::vector<std::optional<core::OperationRow>>> ReadAlso(
+      absl::Span<const core::OperationKey> keys) override {
+    if (session_ == nullptr) return Lost();
+    return session_->ReadAlso(keys);
+  }
+
   absl::StatusOr<store::RowSet> TouchAndRead(absl::Span<const store::NewOperation> inserts,
                                              absl::Span<const core::OperationKey> others) override {
     if (session_ == nullptr) return Lost();

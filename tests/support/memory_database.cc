@@ -42,6 +42,18 @@ absl::StatusOr<std::optional<OperationRow>> MemoryDatabase::LockRow(int session,
   return found == rows_.end() ? std::nullopt : std::optional<OperationRow>(found->second);
 }
 
+absl::StatusOr<core::AggregateRow> MemoryDatabase::LockAggregate(int session,
+                                                                 const core::AggregateKey& key,
+                                                                 absl::Duration timeout) {
+  // Locks are named by keys of operations; no operation has a handler with this bit.
+  constexpr uint32_t kAggregateBit = 1u << 31;
+  const OperationKey lock_key{key.tenant, {key.handler.value | kAggregateBit}, key.id};
+  auto locked = LockRow(session, lock_key, timeout);
+  if (!locked.ok()) return locked.status();
+  absl::MutexLock lock(&mutex_);
+  return aggregates_[key];
+}
+
 bool MemoryDatabase::HasAttempt(const OperationKey& key, const store::EntryId& entry) const {
   absl::MutexLock lock(&mutex_);
   const auto found = attempts_.find(key);
@@ -73,8 +85,10 @@ void MemoryDatabase::UnlockLocked(int session) {
 }
 
 void MemoryDatabase::SettlePending(const OperationKey& key) {
+  const auto lock = locks_.find(key);
+  if (lock == locks_.end()) return;
   for (auto it = pending_.begin(); it != pending_.end(); ++it) {
-    if (it->second.rows.contains(key)) {
+    if (it->first == lock->second) {
       const int session = it->first;
       Apply(std::move(it->second));
       pending_.erase(it);
@@ -96,6 +110,7 @@ void MemoryDatabase::Apply(Transaction transaction) {
     last_micros_ = std::max(last_micros_, row->claim.fence.value);
     rows_[key] = *std::move(row);
   }
+  for (auto& [key, aggregate] : transaction.aggregates) aggregates_[key] = std::move(aggregate);
   for (auto& [key, body] : transaction.bodies) {
     bodies_.emplace(key, std::move(body));
   }

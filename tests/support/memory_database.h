@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "core/operation.h"
+#include "core/order.h"
 #include "core/types.h"
 #include "store/store.h"
 #include "support/memory_history.h"
@@ -34,6 +35,7 @@ struct Transaction {
   std::map<core::OperationKey, std::optional<core::OperationRow>>
       rows;  // locked ones, as it leaves them
   std::map<core::OperationKey, std::string> bodies;
+  std::map<core::AggregateKey, core::AggregateRow> aggregates;
   std::vector<LoggedAttempt> attempts;
 };
 
@@ -52,6 +54,9 @@ class MemoryDatabase {
   absl::StatusOr<std::optional<core::OperationRow>> LockRow(int session,
                                                             const core::OperationKey& key,
                                                             absl::Duration timeout)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<core::AggregateRow> LockAggregate(int session, const core::AggregateKey& key,
+                                                   absl::Duration timeout)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // True where the attempt row is committed.
   bool HasAttempt(const core::OperationKey& key, const store::EntryId& entry) const
@@ -105,6 +110,7 @@ class MemoryDatabase {
   absl::CondVar unlocked_;
   mutable int64_t last_micros_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<core::OperationKey, core::OperationRow> rows_ ABSL_GUARDED_BY(mutex_);
+  std::map<core::AggregateKey, core::AggregateRow> aggregates_ ABSL_GUARDED_BY(mutex_);
   std::map<core::OperationKey, std::string> bodies_ ABSL_GUARDED_BY(mutex_);
   std::map<core::OperationKey, std::vector<LoggedAttempt>> attempts_ ABSL_GUARDED_BY(mutex_);
   std::map<core::OperationKey, int> locks_ ABSL_GUARDED_BY(mutex_);

@@ -127,13 +127,50 @@ class MemoryWriteSession final : public store::WriteSession, private SessionBase
       : SessionBase(database, faults), lock_timeout_(lock_timeout) {}
   ~MemoryWriteSession() override { MemoryWriteSession::Rollback(); }
 
-  absl::StatusOr<store::RowSet> TouchAndRead(absl::Span<const store::NewOperation> inserts,
-                                             absl::Span<const OperationKey> others) override {
+  absl::StatusOr<std::vector<core::AggregateRow>> LockAggregates(
+      absl::Span<const core::AggregateKey> keys) override {
     if (open_) {
       return absl::InternalError("memory store: a transaction is open already");
     }
-    if (absl::Status status = CheckOrder(inserts, others); !status.ok()) return status;
     Start();
+    has_locked_aggregates_ = true;
+    std::vector<core::AggregateRow> rows;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (i > 0 && !(keys[i - 1] < keys[i])) {
+        return absl::InternalError("memory store: aggregates are not in strict key order");
+      }
+      auto row = database_->LockAggregate(id_, keys[i], lock_timeout_);
+      if (!row.ok()) {
+        Rollback();
+        return row.status();
+      }
+      rows.push_back(*std::move(row));
+    }
+    return rows;
+  }
+
+  absl::StatusOr<std::vector<std::optional<OperationRow>>> ReadAlso(
+      absl::Span<const OperationKey> keys) override {
+    std::vector<std::optional<OperationRow>> rows;
+    for (const OperationKey& key : keys) {
+      rows.push_back(database_->Read(key));
+      read_.push_back(key);
+    }
+    return rows;
+  }
+
+  absl::StatusOr<store::RowSet> TouchAndRead(absl::Span<const store::NewOperation> inserts,
+                                             absl::Span<const OperationKey> others) override {
+    if (!std::exchange(has_locked_aggregates_, false)) {
+      if (open_) {
+        return absl::InternalError("memory store: a transaction is open already");
+      }
+      Start();
+    }
+    if (absl::Status status = CheckOrder(inserts, others); !status.ok()) {
+      Rollback();
+      return status;
+    }
     absl::StatusOr<store::RowSet> rows = TouchAndReadRows(inserts, others);
     if (!rows.ok()) {
       Rollback();
@@ -196,7 +233,7 @@ class MemoryWriteSession final : public store::WriteSession, private SessionBase
   void Close() {
     transaction_ = {};
     read_.clear();
-    open_ = false;
+    open_ = has_locked_aggregates_ = false;
     database_->AddOpenTransactions(-1);
   }
 
@@ -265,6 +302,9 @@ class MemoryWriteSession final : public store::WriteSession, private SessionBase
     for (const store::RowChange& change : writes.changes) {
       if (absl::Status status = ApplyChange(change); !status.ok()) return status;
     }
+    for (const store::AggregateChange& change : writes.aggregates) {
+      transaction_.aggregates[change.key] = change.after;
+    }
     const DbTime now = database_->Now();
     for (const store::AttemptEntry& entry : writes.attempts) {
       if (absl::Status status = CheckAttempt(entry); !status.ok()) return status;
@@ -324,6 +364,7 @@ class MemoryWriteSession final : public store::WriteSession, private SessionBase
 
   const absl::Duration lock_timeout_;
   bool open_ = false;
+  bool has_locked_aggregates_ = false;  // and TouchAndRead has still to come
   Transaction transaction_;
   std::vector<OperationKey> read_;
 };

@@ -187,11 +187,22 @@ absl::StatusOr<Completed> CompletedFrom(const v1::Completed& proto) {
   return completed;
 }
 
+// A reason that this client does not know is as good as HELD: do not execute, come back.
+InProgress::Reason ReasonFrom(v1::InProgress::Reason reason) {
+  switch (static_cast<int>(reason)) {
+    case v1::InProgress::REASON_DELAYED:
+      return InProgress::Reason::kDelayed;
+    case v1::InProgress::REASON_AGGREGATE_BUSY:
+      return InProgress::Reason::kAggregateBusy;
+    default:
+      return InProgress::Reason::kHeld;
+  }
+}
+
 InProgress InProgressFrom(const v1::InProgress& proto) {
   InProgress in_progress;
-  in_progress.reason = proto.reason() == v1::InProgress::REASON_DELAYED
-                           ? InProgress::Reason::kDelayed
-                           : InProgress::Reason::kHeld;
+  in_progress.reason = ReasonFrom(proto.reason());
+  in_progress.blocking_event_id = proto.blocking_event_id();
   in_progress.consumer = proto.consumer();
   in_progress.handler_version = proto.handler_version();
   in_progress.lease_remaining = FromProto(proto.lease_remaining());

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "once/error.h"
 #include "status_details.h"
@@ -37,25 +38,37 @@ absl::Status Error(absl::StatusCode code, ErrorReason reason, const std::string&
   return MakeError(code, message, info);
 }
 
+std::string MessageFor(const InProgress& outcome) {
+  switch (outcome.reason) {
+    case InProgress::Reason::kHeld:
+      break;
+    case InProgress::Reason::kDelayed:
+      return absl::StrCat("the last attempt (consumer '", outcome.consumer,
+                          "') asked that nobody tries for another ", Text(outcome.lease_remaining));
+    case InProgress::Reason::kAggregateBusy:
+      return absl::StrCat("operation '", absl::CHexEscape(outcome.blocking_event_id),
+                          "' of the same aggregate has to end first: consumer '", outcome.consumer,
+                          "', lease left ", Text(outcome.lease_remaining));
+  }
+  return absl::StrCat("another attempt holds the claim: consumer '", outcome.consumer,
+                      "', lease left ", Text(outcome.lease_remaining));
+}
+
 }  // namespace
 
 absl::Status ErrorFor(const InProgress& outcome) {
-  const bool delayed = outcome.reason == InProgress::Reason::kDelayed;
-  Metadata metadata = {{"why", delayed ? "DELAYED" : "HELD"},
+  Metadata metadata = {{"why", std::string(ToString(outcome.reason))},
                        {"consumer", outcome.consumer},
                        {"handler_version", outcome.handler_version},
                        {"lease_remaining", Text(outcome.lease_remaining)},
                        {"begin_time", Text(outcome.begin_time)},
                        {"attempt_number", absl::StrCat(outcome.attempt_number)}};
   Put(metadata, "first_digest", outcome.first_digest);
-  const std::string message =
-      delayed
-          ? absl::StrCat("the last attempt (consumer '", outcome.consumer,
-                         "') asked that nobody tries for another ", Text(outcome.lease_remaining))
-          : absl::StrCat("another attempt holds the claim: consumer '", outcome.consumer,
-                         "', lease left ", Text(outcome.lease_remaining));
-  return Error(absl::StatusCode::kAborted, ErrorReason::kInProgress, message, std::move(metadata),
-               outcome.suggested_wait);
+  if (!outcome.blocking_event_id.empty()) {
+    metadata.emplace("blocking_event_id", absl::CHexEscape(outcome.blocking_event_id));
+  }
+  return Error(absl::StatusCode::kAborted, ErrorReason::kInProgress, MessageFor(outcome),
+               std::move(metadata), outcome.suggested_wait);
 }
 
 absl::Status ErrorFor(const Conflict& outcome) {

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "once/outcomes.h"
 #include "once/version.h"
 
 namespace once {
@@ -99,6 +100,18 @@ Digest Digest::OfRaw(absl::string_view bytes) {
 std::string Digest::ToHex() const {
   return absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(sha256.data()), sha256.size()));
+}
+
+absl::string_view ToString(InProgress::Reason reason) {
+  switch (reason) {
+    case InProgress::Reason::kHeld:
+      break;
+    case InProgress::Reason::kDelayed:
+      return "DELAYED";
+    case InProgress::Reason::kAggregateBusy:
+      return "AGGREGATE_BUSY";
+  }
+  return "HELD";
 }
 
 absl::string_view ToString(DigestScheme value) {

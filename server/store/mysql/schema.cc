@@ -152,6 +152,20 @@ CREATE TABLE IF NOT EXISTS audit_record (
   KEY by_tenant (tenant_id, audit_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=binary ROW_FORMAT=DYNAMIC)sql";
 
+// `open_operations`: see store/batch_order.h.
+constexpr absl::string_view kAggregateTable = R"sql(
+CREATE TABLE IF NOT EXISTS aggregate (
+  tenant_id       INT UNSIGNED   NOT NULL,
+  handler_id      INT UNSIGNED   NOT NULL,
+  aggregate_id    VARBINARY(255) NOT NULL,
+  begins          BIGINT         NOT NULL,
+  done_version    BIGINT         NULL,
+  done_event_id   VARBINARY(255) NULL,
+  open_operations MEDIUMBLOB     NOT NULL,
+  touched_us      BIGINT         NOT NULL,
+  PRIMARY KEY (tenant_id, handler_id, aggregate_id)
+) ENGINE=InnoDB DEFAULT CHARSET=binary ROW_FORMAT=DYNAMIC)sql";
+
 std::string StepLabel(const SchemaStep& step) {
   return absl::StrFormat("%04d %s", step.version, step.name);
 }
@@ -207,6 +221,7 @@ absl::Span<const SchemaStep> SchemaSteps() {
        {kTenantTable, kCredentialTable, kHandlerTable, kOperationTable, kReceiptBodyTable,
         kAttemptTable}},
       {2, "policies and audit", {kPolicyVersionTable, kAuditRecordTable}},
+      {3, "aggregates", {kAggregateTable}},
   };
   return *kSteps;
 }

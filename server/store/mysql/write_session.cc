@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "store/mysql/aggregate_statements.h"
 
 namespace once::store::mysql {
 namespace {
@@ -18,6 +19,9 @@ using core::OperationKey;
 // third one forgotten it; then the fence of the forgotten claim is above ours. That takes two
 // commits and a caller's round trip; shorter gaps are harmless.
 constexpr int64_t kHarmlessGapMicros = 1000;
+
+// Far below the size of a packet, with the usual handful of open operations each.
+constexpr size_t kAggregatesPerStatement = 500;
 
 const OperationKey& KeyOfInsert(const NewOperation& insert) { return insert.key; }
 const OperationKey& KeyItself(const OperationKey& key) { return key; }
@@ -44,14 +48,60 @@ absl::Status Unexpected(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<RowSet> MysqlWriteSession::TouchAndRead(absl::Span<const NewOperation> inserts,
-                                                       absl::Span<const OperationKey> others) {
+absl::Status MysqlWriteSession::Start() {
   if (in_transaction_) return absl::InternalError("a transaction is open already");
   if (!opener_.IsCurrent(session_)) {
     session_.connection->Close();
     return absl::UnavailableError("the sessions moved to another host");
   }
   in_transaction_ = true;  // autocommit is off: the first statement starts it
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<core::AggregateRow>> MysqlWriteSession::LockAggregates(
+    absl::Span<const core::AggregateKey> keys) {
+  if (absl::Status status = Start(); !status.ok()) return status;
+  has_locked_aggregates_ = true;
+  std::vector<core::AggregateRow> rows;
+  while (!keys.empty()) {
+    const auto some = keys.first(std::min(keys.size(), kAggregatesPerStatement));
+    keys.remove_prefix(some.size());
+    const absl::StatusOr<uint64_t> touched = session_.connection->Execute(TouchAggregates(some));
+    if (!touched.ok()) return Unexpected(touched.status());
+    const size_t first = rows.size();
+    rows.resize(first + some.size());
+    absl::Status damage;
+    absl::Status status =
+        session_.connection->Query(SelectAggregates(some), [&](RowReader& reader) {
+          absl::StatusOr<SelectedAggregate> selected = ReadAggregate(reader);
+          if (!selected.ok()) {
+            damage = selected.status();
+            return;
+          }
+          const auto at = std::lower_bound(some.begin(), some.end(), selected->key);
+          if (at != some.end() && *at == selected->key) {
+            rows[first + static_cast<size_t>(at - some.begin())] = std::move(selected->row);
+          }
+        });
+    status.Update(damage);
+    if (!status.ok()) return status;
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<std::optional<core::OperationRow>>> MysqlWriteSession::ReadAlso(
+    absl::Span<const OperationKey> keys) {
+  RowSet rows;
+  rows.others.resize(keys.size());
+  if (absl::Status status = ReadRows({}, keys, rows); !status.ok()) return status;
+  return std::move(rows.others);
+}
+
+absl::StatusOr<RowSet> MysqlWriteSession::TouchAndRead(absl::Span<const NewOperation> inserts,
+                                                       absl::Span<const OperationKey> others) {
+  if (!std::exchange(has_locked_aggregates_, false)) {
+    if (absl::Status status = Start(); !status.ok()) return status;
+  }
   RowSet rows;
   rows.inserts.resize(inserts.size());
   rows.others.resize(others.size());
@@ -150,6 +200,7 @@ absl::Status MysqlWriteSession::RestampFreshRows(absl::Span<const NewOperation> 
 
 absl::Status MysqlWriteSession::Write(const WriteSet& writes) {
   if (absl::Status status = WriteChanges(writes.changes); !status.ok()) return status;
+  if (absl::Status status = WriteAggregates(writes.aggregates); !status.ok()) return status;
   const absl::StatusOr<uint64_t> logged =
       RunAll(InsertAttempts(writes.attempts, writes.repeated, Form(), session_.statement_bytes));
   return Unexpected(logged.status());
@@ -192,6 +243,19 @@ absl::Status MysqlWriteSession::WriteChanges(const std::vector<RowChange>& chang
   return Unexpected(RunAll(InsertBodies(completions, limit)).status());
 }
 
+absl::Status MysqlWriteSession::WriteAggregates(const std::vector<AggregateChange>& changes) {
+  absl::Span<const AggregateChange> left = changes;
+  while (!left.empty()) {
+    const auto some = left.first(std::min(left.size(), kAggregatesPerStatement));
+    left.remove_prefix(some.size());
+    const RowStatement statement{.sql = UpdateAggregates(some)};
+    if (absl::Status status = CheckFits(statement); !status.ok()) return status;
+    const absl::StatusOr<uint64_t> written = session_.connection->Execute(statement.sql);
+    if (!written.ok()) return Unexpected(written.status());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MysqlWriteSession::CheckFits(const RowStatement& statement) const {
   if (statement.bytes() <= session_.max_packet_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a row needs a statement of ", statement.bytes(),
@@ -222,13 +286,13 @@ absl::Status MysqlWriteSession::RunGuarded(const std::vector<RowStatement>& stat
 
 absl::Status MysqlWriteSession::Commit() {
   absl::Status status = session_.connection->Commit();
-  if (status.ok()) in_transaction_ = false;
+  if (status.ok()) in_transaction_ = has_locked_aggregates_ = false;
   return status;
 }
 
 void MysqlWriteSession::Rollback() {
   if (!in_transaction_) return;
-  in_transaction_ = false;
+  in_transaction_ = has_locked_aggregates_ = false;
   if (!session_.connection->usable()) return;
   if (!session_.connection->Execute("ROLLBACK").ok()) session_.connection->Close();
 }

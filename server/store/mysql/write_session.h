@@ -2,6 +2,7 @@
 #ifndef ONCE_STORE_MYSQL_WRITE_SESSION_H_
 #define ONCE_STORE_MYSQL_WRITE_SESSION_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,8 +20,12 @@ class MysqlWriteSession final : public WriteSession {
   MysqlWriteSession(const SessionOpener& opener, Session session)
       : opener_(opener), session_(std::move(session)) {}
 
+  absl::StatusOr<std::vector<core::AggregateRow>> LockAggregates(
+      absl::Span<const core::AggregateKey> keys) override;
   absl::StatusOr<RowSet> TouchAndRead(absl::Span<const NewOperation> inserts,
                                       absl::Span<const core::OperationKey> others) override;
+  absl::StatusOr<std::vector<std::optional<core::OperationRow>>> ReadAlso(
+      absl::Span<const core::OperationKey> keys) override;
   absl::Status Write(const WriteSet& writes) override;
   absl::Status Commit() override;
   void Rollback() override;
@@ -28,6 +33,8 @@ class MysqlWriteSession final : public WriteSession {
   bool usable() const override;
 
  private:
+  absl::Status Start();
+  absl::Status WriteAggregates(const std::vector<AggregateChange>& changes);
   // MySQL gains nothing by prepared statements.
   Values Form() const;
   // A statement that does not fit into a packet would cost the connection.
@@ -49,6 +56,7 @@ class MysqlWriteSession final : public WriteSession {
   const SessionOpener& opener_;
   Session session_;
   bool in_transaction_ = false;
+  bool has_locked_aggregates_ = false;  // and TouchAndRead has still to come
 };
 
 }  // namespace once::store::mysql

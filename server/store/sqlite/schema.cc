@@ -143,9 +143,24 @@ CREATE TABLE audit_record (
 CREATE INDEX audit_record_by_tenant ON audit_record (tenant_id, audit_id);
 )sql";
 
+constexpr char kAggregates[] = R"sql(
+CREATE TABLE aggregate (
+  tenant_id INTEGER NOT NULL,
+  handler_id INTEGER NOT NULL,
+  aggregate_id BLOB NOT NULL CHECK (length(aggregate_id) <= 255),
+  begins INTEGER NOT NULL,
+  done_version INTEGER,
+  done_event_id BLOB CHECK (length(done_event_id) <= 255),
+  open_operations BLOB NOT NULL,
+  touched_us INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, handler_id, aggregate_id)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr std::array kSteps = {
     Step{.version = 1, .name = "0001 first schema", .sql = kFirstSchema},
     Step{.version = 2, .name = "0002 policies and audit", .sql = kPoliciesAndAudit},
+    Step{.version = 3, .name = "0003 aggregates", .sql = kAggregates},
 };
 
 constexpr char kCreateVersionTable[] =

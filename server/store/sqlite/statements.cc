@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/limits.h"
+#include "store/batch_order.h"
 
 namespace once::store::sqlite {
 namespace {
@@ -147,6 +148,21 @@ absl::StatusOr<Statement> PrepareRaiseFenceFloor(Connection& connection) {
   return connection.Prepare("UPDATE fence_floor SET fence = max(fence, ?1)");
 }
 
+absl::StatusOr<Statement> PrepareTouchAggregate(Connection& connection) {
+  return connection.Prepare(
+      "INSERT INTO aggregate (tenant_id, handler_id, aggregate_id, begins, open_operations,"
+      " touched_us) VALUES (?1, ?2, ?3, 1, x'', ?4)"
+      " ON CONFLICT (tenant_id, handler_id, aggregate_id)"
+      " DO UPDATE SET begins = begins + 1, touched_us = excluded.touched_us"
+      " RETURNING done_version, done_event_id, open_operations");
+}
+
+absl::StatusOr<Statement> PrepareUpdateAggregate(Connection& connection) {
+  return connection.Prepare(
+      "UPDATE aggregate SET done_version = ?4, done_event_id = ?5, open_operations = ?6"
+      " WHERE tenant_id = ?1 AND handler_id = ?2 AND aggregate_id = ?3");
+}
+
 absl::StatusOr<Statement> PrepareInsertAttempt(Connection& connection, absl::string_view suffix) {
   return connection.Prepare(absl::StrCat(
       "INSERT INTO attempt (tenant_id, handler_id, event_id, entry_id, attempt_id, kind, outcome,"
@@ -265,6 +281,8 @@ absl::StatusOr<WriteStatements> WriteStatements::Prepare(Connection& connection)
   Take(PrepareInsertAttempt(connection,
                             " ON CONFLICT (tenant_id, handler_id, event_id, entry_id) DO NOTHING"),
        all.insert_attempt_again_, status);
+  Take(PrepareTouchAggregate(connection), all.touch_aggregate_, status);
+  Take(PrepareUpdateAggregate(connection), all.update_aggregate_, status);
   if (!status.ok()) return status;
   return all;
 }
@@ -380,6 +398,50 @@ absl::StatusOr<core::Fence> SelectFenceFloor(Connection& connection) {
   absl::StatusOr<bool> row = select->Step();
   if (!row.ok()) return row.status();
   return core::Fence{select->Int(0)};
+}
+
+// ---- aggregates ----
+
+absl::StatusOr<core::AggregateRow> WriteStatements::TouchAggregate(const core::AggregateKey& key,
+                                                                   core::DbTime now) {
+  touch_aggregate_.BindInt(1, key.tenant.value);
+  touch_aggregate_.BindInt(2, key.handler.value);
+  touch_aggregate_.BindBlob(3, key.id);
+  touch_aggregate_.BindInt(4, now.micros);
+  absl::StatusOr<bool> found = touch_aggregate_.Step();
+  if (!found.ok()) return found.status();
+  if (!*found) return absl::InternalError("sqlite: an insert returned no row");
+  core::AggregateRow row;
+  if (!touch_aggregate_.IsNull(0)) {
+    row.done = {.event_id = touch_aggregate_.Blob(1), .version = touch_aggregate_.Int(0)};
+  }
+  const std::string text = touch_aggregate_.Blob(2);
+  // As in InsertOrCount.
+  absl::StatusOr<bool> more = touch_aggregate_.Step();
+  if (!more.ok()) return more.status();
+  absl::StatusOr<std::vector<core::AggregateEvent>> open = ReadOpenOperations(text);
+  if (!open.ok()) return open.status();
+  row.open = *std::move(open);
+  return row;
+}
+
+absl::Status WriteStatements::UpdateAggregate(const AggregateChange& change) {
+  const std::string open = WriteOpenOperations(change.after.open);
+  update_aggregate_.BindInt(1, change.key.tenant.value);
+  update_aggregate_.BindInt(2, change.key.handler.value);
+  update_aggregate_.BindBlob(3, change.key.id);
+  if (change.after.done.has_value()) {
+    update_aggregate_.BindInt(4, change.after.done->version);
+    update_aggregate_.BindBlob(5, change.after.done->event_id);
+  } else {
+    update_aggregate_.BindNull(4);
+    update_aggregate_.BindNull(5);
+  }
+  update_aggregate_.BindBlob(6, open);
+  absl::StatusOr<int> changed = update_aggregate_.Run();
+  if (!changed.ok()) return changed.status();
+  return *changed == 1 ? absl::OkStatus()
+                       : absl::InternalError("sqlite: a locked aggregate is gone");
 }
 
 }  // namespace once::store::sqlite

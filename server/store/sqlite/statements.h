@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/operation.h"
+#include "core/order.h"
 #include "core/types.h"
 #include "store/sqlite/connection.h"
 #include "store/store.h"
@@ -44,6 +45,11 @@ class WriteStatements {
   absl::Status Apply(const RowChange& change);
   absl::Status InsertAttempt(const AttemptEntry& entry, core::DbTime now, bool repeated);
 
+  // Makes the aggregate where there is none; its row.
+  absl::StatusOr<core::AggregateRow> TouchAggregate(const core::AggregateKey& key,
+                                                    core::DbTime now);
+  absl::Status UpdateAggregate(const AggregateChange& change);
+
  private:
   absl::Status UpdateClaim(const RowChange& change);
   absl::Status UpdateLease(const RowChange& change);
@@ -61,6 +67,8 @@ class WriteStatements {
   Statement raise_fence_floor_;
   Statement insert_attempt_;
   Statement insert_attempt_again_;
+  Statement touch_aggregate_;
+  Statement update_aggregate_;
 };
 
 // The greatest fence of deleted operations, as the file knows it.

@@ -28,13 +28,39 @@ class SqliteWriteSession final : public WriteSession {
   SqliteWriteSession(File* file, std::unique_ptr<Link> link)
       : file_(file), link_(std::move(link)) {}
 
+  absl::StatusOr<std::vector<core::AggregateRow>> LockAggregates(
+      absl::Span<const core::AggregateKey> keys) override {
+    if (absl::Status status = Start(); !status.ok()) return status;
+    has_locked_aggregates_ = true;
+    std::vector<core::AggregateRow> rows;
+    for (const core::AggregateKey& key : keys) {
+      absl::StatusOr<core::AggregateRow> row = link_->writes.TouchAggregate(key, now_);
+      if (!row.ok()) return Fail(row.status());
+      rows.push_back(*std::move(row));
+    }
+    return rows;
+  }
+
   absl::StatusOr<RowSet> TouchAndRead(absl::Span<const NewOperation> inserts,
                                       absl::Span<const core::OperationKey> others) override {
     if (link_ == nullptr) return Lost();
-    if (absl::Status status = link_->transaction.Begin(); !status.ok()) return Fail(status);
-    now_ = file_->clock.Now();
+    if (!std::exchange(has_locked_aggregates_, false)) {
+      if (absl::Status status = Start(); !status.ok()) return status;
+    }
     absl::StatusOr<RowSet> rows = TouchAndReadRows(inserts, others);
     if (!rows.ok()) return Fail(rows.status());
+    return rows;
+  }
+
+  absl::StatusOr<std::vector<std::optional<core::OperationRow>>> ReadAlso(
+      absl::Span<const core::OperationKey> keys) override {
+    if (link_ == nullptr) return Lost();
+    std::vector<std::optional<core::OperationRow>> rows;
+    for (const core::OperationKey& key : keys) {
+      absl::StatusOr<std::optional<core::OperationRow>> row = link_->reads.SelectOperation(key);
+      if (!row.ok()) return Fail(row.status());
+      rows.push_back(*std::move(row));
+    }
     return rows;
   }
 
@@ -52,6 +78,7 @@ class SqliteWriteSession final : public WriteSession {
   }
 
   void Rollback() override {
+    has_locked_aggregates_ = false;
     if (link_ != nullptr && !link_->transaction.Rollback().ok()) {
       link_.reset();
     }
@@ -62,6 +89,13 @@ class SqliteWriteSession final : public WriteSession {
  private:
   static absl::Status Lost() {
     return absl::UnavailableError("sqlite: the session has ended after an error");
+  }
+
+  absl::Status Start() {
+    if (link_ == nullptr) return Lost();
+    if (absl::Status status = link_->transaction.Begin(); !status.ok()) return Fail(status);
+    now_ = file_->clock.Now();
+    return absl::OkStatus();
   }
 
   // Passes `status` on. No transaction stays open after an error.
@@ -102,6 +136,9 @@ class SqliteWriteSession final : public WriteSession {
         file_->clock.RaiseFenceFloor(change.fence_before);
       }
     }
+    for (const AggregateChange& change : writes.aggregates) {
+      if (absl::Status status = link_->writes.UpdateAggregate(change); !status.ok()) return status;
+    }
     for (const AttemptEntry& entry : writes.attempts) {
       absl::Status status = link_->writes.InsertAttempt(entry, now_, writes.repeated);
       if (!status.ok()) return status;
@@ -111,7 +148,8 @@ class SqliteWriteSession final : public WriteSession {
 
   File* const file_;
   std::unique_ptr<Link> link_;
-  core::DbTime now_;  // of the open transaction
+  core::DbTime now_;                    // of the open transaction
+  bool has_locked_aggregates_ = false;  // and TouchAndRead has still to come
 };
 
 }  // namespace

@@ -143,6 +143,14 @@ TEST(ConvertTest, EveryBeginOutcomeIsTold) {
   EXPECT_EQ(std::get<InDoubt>(*outcome).earlier_attempts[0].fence, Fence{3});
   EXPECT_EQ(std::get<InDoubt>(*outcome).earlier_attempt_count, 12);
 
+  v1::InProgress* const busy = response.mutable_in_progress();
+  busy->set_reason(v1::InProgress::REASON_AGGREGATE_BUSY);
+  busy->set_blocking_event_id("order-1");
+  outcome = FromProto(response);
+  ASSERT_THAT(outcome, IsOk());
+  EXPECT_EQ(std::get<InProgress>(*outcome).reason, InProgress::Reason::kAggregateBusy);
+  EXPECT_EQ(std::get<InProgress>(*outcome).blocking_event_id, "order-1");
+
   response.mutable_stale()->mutable_current()->set_version(8);
   outcome = FromProto(response);
   ASSERT_THAT(outcome, IsOk());

@@ -126,6 +126,7 @@ struct Name {
   }
   std::string operator()(const Conflict&) const { return "conflict"; }
   std::string operator()(const InDoubt&) const { return "in doubt"; }
+  std::string operator()(const Stale&) const { return "stale"; }
   std::string operator()(const Expired&) const { return "expired"; }
   std::string operator()(const Unclaimed&) const { return "unclaimed"; }
   std::string operator()(const ClaimLost&) const { return "claim lost"; }

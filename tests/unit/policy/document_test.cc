@@ -26,7 +26,8 @@ core::HandlerPolicy FullPolicy(std::string handler) {
                     .broker = absl::Hours(2),
                     .dead_letter = absl::Hours(3),
                     .backup = absl::Hours(4),
-                    .manual_replay = absl::Hours(5)}};
+                    .manual_replay = absl::Hours(5)},
+      .order = {.guards_versions = true, .one_at_a_time = true}};
 }
 
 TEST(PolicyDocumentTest, WhatIsWrittenIsRead) {
@@ -52,7 +53,8 @@ TEST(PolicyDocumentTest, FormIsKept) {
       R"("on_lapse":"probe","digest":{"scheme":"json_jcs_sha256","ignored_members":["/a","/b~1c"]},)"
       R"("attempt_log":"durable","retention":{"receipt_us":3600000000,"dedupe_us":360000000000,)"
       R"("broker_us":7200000000,"dead_letter_us":10800000000,"backup_us":14400000000,)"
-      R"("manual_replay_us":18000000000}}])");
+      R"("manual_replay_us":18000000000},)"
+      R"("order":{"guards_versions":true,"one_at_a_time":true}}])");
 }
 
 TEST(PolicyDocumentTest, WhatThisProgramDoesNotKnowIsRefused) {
@@ -61,6 +63,7 @@ TEST(PolicyDocumentTest, WhatThisProgramDoesNotKnowIsRefused) {
         R"([{"handler":"a","on_lapse":"ask"}])", R"([{"handler":"a","lease":3}])",
         R"([{"handler":"a","lease":{"new_us":1}}])",
         R"([{"handler":"a","lease":{"least_us":"1"}}])",
+        R"([{"handler":"a","order":{"one_at_a_time":1}}])",
         R"([{"handler":"a","digest":{"ignored_members":[1]}}])"}) {
     const auto read = ReadDocument(document);
     EXPECT_TRUE(absl::IsFailedPrecondition(read.status())) << document << ": " << read.status();

@@ -81,6 +81,7 @@ constexpr char kEverything[] = R"(
       backup_window { seconds: 30 }
       manual_replay_window { seconds: 40 }
     }
+    order { guard_versions: true one_at_a_time: true }
   })";
 
 TEST_F(PolicyOperationsTest, WhatIsAppliedIsShown) {
@@ -105,7 +106,7 @@ TEST_F(PolicyOperationsTest, DefaultsAreNotShown) {
   const auto made = Run(Apply(R"(
     policies { handler: "b" admission: ADMISSION_ALLOWED expired_lease: EXPIRED_LEASE_RETRY
                digest { scheme: DIGEST_SCHEME_RAW_SHA256 } lease {}
-               retention { broker_window {} } }
+               retention { broker_window {} } order {} }
     policies { handler: "a" })"));
   ASSERT_THAT(made, IsOk());
   EXPECT_EQ(TextOf(made->policy_set()), TextOf(SetOf(R"(

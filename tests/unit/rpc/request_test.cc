@@ -239,6 +239,26 @@ TEST_F(RequestTest, AttemptLogIsThePolicysOrTheServers) {
   EXPECT_EQ(Convert(Begin())->attempt_log, core::AttemptLog::kBuffered);
 }
 
+TEST_F(RequestTest, AnOrderNeedsTheAggregate) {
+  EXPECT_FALSE(Convert(Begin())->request.order.has_value());
+  policies_ = PoliciesOf({{.handler = "points.*", .order = {.guards_versions = true}}});
+  v1::BeginRequest begin = Begin();
+  begin.clear_aggregate();
+  EXPECT_THAT(Convert(begin),
+              IsError(ErrorReason::kInvalidField,
+                      "aggregate is not set; the policy for points.* orders by aggregate"));
+  begin.mutable_aggregate()->set_id("account-1");
+  begin.mutable_aggregate()->set_version(7);
+  const auto call = Convert(begin);
+  ASSERT_THAT(call, IsOk());
+  ASSERT_TRUE(call->request.order.has_value());
+  EXPECT_EQ(call->request.order->aggregate_id, "account-1");
+  EXPECT_EQ(call->request.order->version, 7);
+  EXPECT_TRUE(call->request.order->guards_versions);
+  EXPECT_FALSE(call->request.order->one_at_a_time);
+  EXPECT_EQ(call->delivery.aggregate_id, "account-1") << "the attempt log tells of it, too";
+}
+
 TEST_F(RequestTest, HandlerMustBeCovered) {
   v1::BeginRequest request = Begin();
   request.set_handler("orders");

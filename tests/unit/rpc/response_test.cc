@@ -167,6 +167,26 @@ TEST(ResponseTest, InProgress) {
                 tail);
 }
 
+TEST(ResponseTest, BusyAggregateNamesTheOperationThatHasToEnd) {
+  core::InProgress busy;
+  busy.reason = core::InProgress::Reason::kAggregateBusy;
+  busy.consumer = "worker-3";
+  busy.begun = kBegun;
+  busy.attempt_number = 3;
+  busy.blocking_event_id = "order-1";
+  EXPECT_EQ((Text<v1::BeginResponse>(core::BeginOutcome(busy), "in_progress")),
+            "in_progress { consumer: \"worker-3\" lease_remaining { } suggested_wait { nanos: "
+            "50000000 } reason: REASON_AGGREGATE_BUSY begin_time { seconds: 1700000000 nanos: "
+            "250000000 } attempt_number: 3 blocking_event_id: \"order-1\" } ");
+}
+
+TEST(ResponseTest, StaleNamesTheCurrentVersion) {
+  const core::Stale stale{
+      .aggregate_id = "account-1", .current_version = 9, .current_event_id = "order-9"};
+  EXPECT_EQ((Text<v1::BeginResponse>(core::BeginOutcome(stale), "stale")),
+            "stale { current { id: \"account-1\" version: 9 } current_event_id: \"order-9\" } ");
+}
+
 TEST(ResponseTest, SuggestedWaitIsBounded) {
   const auto suggested = [](absl::Duration left) {
     core::InProgress in_progress;

@@ -29,6 +29,14 @@ class SpySession final : public WriteSession {
  public:
   explicit SpySession(WriteSession* session) : session_(session) {}
 
+  absl::StatusOr<std::vector<core::AggregateRow>> LockAggregates(
+      absl::Span<const core::AggregateKey> keys) override {
+    return session_->LockAggregates(keys);
+  }
+  absl::StatusOr<std::vector<std::optional<core::OperationRow>>> ReadAlso(
+      absl::Span<const core::OperationKey> keys) override {
+    return session_->ReadAlso(keys);
+  }
   absl::StatusOr<RowSet> TouchAndRead(absl::Span<const NewOperation> inserts,
                                       absl::Span<const core::OperationKey> others) override {
     inserts_.assign(inserts.begin(), inserts.end());

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "once/types.h"
 
@@ -41,6 +42,9 @@ struct InProgress {
   enum class Reason {
     kHeld,     // another attempt holds a live claim
     kDelayed,  // the last attempt gave its claim back and asked for a delay
+    // Another operation of the same aggregate has to end first: `blocking_event_id`. The rest tells
+    // of that operation's latest claim, whose lease may be over.
+    kAggregateBusy,
   };
   Reason reason = Reason::kHeld;
   std::string consumer;
@@ -49,8 +53,12 @@ struct InProgress {
   absl::Duration suggested_wait;
   absl::Time begin_time;
   int32_t attempt_number = 0;
-  std::optional<Digest> first_digest;
+  std::optional<Digest> first_digest;  // not with kAggregateBusy
+  std::string blocking_event_id;       // with kAggregateBusy
 };
+
+// The reason's name: HELD, DELAYED, AGGREGATE_BUSY.
+absl::string_view ToString(InProgress::Reason reason);
 
 // This identity was used before for other content: a programming error or tampering. Never execute,
 // never acknowledge silently.
