@@ -54,6 +54,7 @@ struct Session {
 void AddDataCommands(CLI::App& app, Session& session);
 void AddAdminCommands(CLI::App& app, Session& session);
 void AddPolicyCommands(CLI::App& app, Session& session);
+void AddOperationCommands(CLI::App& app, Session& session);
 
 }  // namespace once::cli
 

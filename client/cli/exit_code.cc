@@ -11,6 +11,7 @@ struct Codes {
   ExitCode operator()(const Granted&) const { return ExitCode::kDone; }
   ExitCode operator()(const Claim&) const { return ExitCode::kDone; }
   ExitCode operator()(const Abandoned&) const { return ExitCode::kDone; }
+  ExitCode operator()(const Released&) const { return ExitCode::kDone; }
   ExitCode operator()(const Completed&) const { return completed; }
   ExitCode operator()(const InProgress&) const { return ExitCode::kInProgress; }
   ExitCode operator()(const Conflict&) const { return ExitCode::kConflict; }
@@ -69,6 +70,10 @@ ExitCode ExitCodeFor(const RenewOutcome& outcome) {
   return std::visit(Codes{ExitCode::kDone}, outcome);
 }
 ExitCode ExitCodeFor(const LookupOutcome& outcome) {
+  return std::visit(Codes{ExitCode::kDone}, outcome);
+}
+
+ExitCode ExitCodeFor(const ResolveOutcome& outcome) {
   return std::visit(Codes{ExitCode::kDone}, outcome);
 }
 

@@ -4,6 +4,7 @@
 #define ONCE_CLIENT_CLI_EXIT_CODE_H_
 
 #include "absl/status/status.h"
+#include "once/operator.h"
 #include "once/outcomes.h"
 
 namespace once::cli {
@@ -33,6 +34,7 @@ ExitCode ExitCodeFor(const CompleteOutcome& outcome);
 ExitCode ExitCodeFor(const AbandonOutcome& outcome);
 ExitCode ExitCodeFor(const RenewOutcome& outcome);
 ExitCode ExitCodeFor(const LookupOutcome& outcome);
+ExitCode ExitCodeFor(const ResolveOutcome& outcome);
 
 }  // namespace once::cli
 

@@ -20,6 +20,7 @@ ExitCode Run(const std::vector<std::string>& arguments, World& world) {
   AddDataCommands(app, session);
   AddAdminCommands(app, session);
   AddPolicyCommands(app, session);
+  AddOperationCommands(app, session);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     app.parse(std::move(reversed));

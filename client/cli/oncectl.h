@@ -13,6 +13,7 @@
 #include "exit_code.h"
 #include "once/admin.h"
 #include "once/connection.h"
+#include "once/operator.h"
 #include "once/options.h"
 
 namespace once::cli {
@@ -24,6 +25,8 @@ struct World {
   std::ostream& err;
   std::function<absl::StatusOr<std::shared_ptr<Connection>>(ConnectionOptions)> connect;
   std::function<absl::StatusOr<std::shared_ptr<AdminConnection>>(ConnectionOptions)> connect_admin;
+  std::function<absl::StatusOr<std::shared_ptr<OperatorConnection>>(ConnectionOptions)>
+      connect_operator;
 };
 
 // `arguments` without the program's name. Blocks until done.

@@ -166,6 +166,7 @@ struct Describe {
     return {{"outcome", "abandoned"},
             {"mode", abandoned.mode == AbandonMode::kForget ? "FORGET" : "RELEASE"}};
   }
+  Json operator()(const Released&) const { return {{"outcome", "released"}}; }
   Json operator()(const Claim& claim) const {
     return {{"outcome", "renewed"}, {"claim", ToJson(claim)}};
   }
@@ -258,6 +259,54 @@ Json ToJson(const CompleteOutcome& outcome) { return std::visit(Describe{}, outc
 Json ToJson(const AbandonOutcome& outcome) { return std::visit(Describe{}, outcome); }
 Json ToJson(const RenewOutcome& outcome) { return std::visit(Describe{}, outcome); }
 Json ToJson(const LookupOutcome& outcome) { return std::visit(Describe{}, outcome); }
+
+Json ToJson(const ResolveOutcome& outcome) { return std::visit(Describe{}, outcome); }
+
+Json ToJson(const Operation& operation) {
+  Json json = {{"handler", operation.id.handler},
+               {"event_id", FormatEventId(operation.id.event_id)},
+               {"state", ToString(operation.state)}};
+  Put(json, "digest", operation.digest);
+  json["first_begin_time"] = Text(operation.first_begin_time);
+  json["delivery_count"] = operation.delivery_count;
+  json["attempt_number"] = operation.attempt_number;
+  json["latest_claim"] = ToJson(operation.latest_claim);
+  if (operation.lease_remaining.has_value()) {
+    json["lease_remaining"] = Seconds(*operation.lease_remaining);
+  }
+  if (operation.earlier_attempt.has_value()) {
+    json["earlier_attempt"] = ToJson(*operation.earlier_attempt);
+    json["earlier_attempt_count"] = operation.earlier_attempt_count;
+  }
+  if (operation.receipt.has_value()) json["receipt"] = ToJson(*operation.receipt);
+  return json;
+}
+
+Json ToJson(const LoggedAttempt& attempt) {
+  Json json = {{"log_time", Text(attempt.log_time)},
+               {"kind", attempt.kind},
+               {"outcome", attempt.outcome},
+               {"attempt_id", attempt.attempt_id.ToString()},
+               {"fence", attempt.fence.value},
+               {"attempt_number", attempt.attempt_number},
+               {"consumer", attempt.consumer},
+               {"handler_version", attempt.handler_version},
+               {"note", attempt.note}};
+  Put(json, "digest", attempt.digest);
+  if (attempt.delivery.has_value()) {
+    json["delivery"] = {{"reference", attempt.delivery->reference},
+                        {"source", ToString(attempt.delivery->source)}};
+  }
+  if (attempt.causation.has_value()) {
+    json["causation"] = {{"handler", attempt.causation->operation.handler},
+                         {"event_id", FormatEventId(attempt.causation->operation.event_id)},
+                         {"reason", attempt.causation->reason}};
+  }
+  if (attempt.aggregate.has_value()) {
+    json["aggregate"] = {{"id", attempt.aggregate->id}, {"version", attempt.aggregate->version}};
+  }
+  return json;
+}
 
 Json ToJson(const Tenant& tenant) {
   return {{"name", tenant.name}, {"create_time", Text(tenant.create_time)}};
@@ -378,6 +427,23 @@ std::string AuditTable(const std::vector<AuditRecord>& records) {
                     record.credential_id.empty() ? "onced" : Safe(record.credential_id),
                     Safe(record.tenant.empty() ? "-" : record.tenant),
                     Lower(ToString(record.action)), Safe(record.subject), Safe(record.reason)});
+  }
+  return Table(rows);
+}
+
+std::string AttemptTable(const std::vector<LoggedAttempt>& attempts) {
+  std::vector<std::vector<std::string>> rows = {
+      {"TIME", "CALL", "OUTCOME", "ATTEMPT", "FENCE", "CONSUMER", "DELIVERY", "NOTE"}};
+  for (const auto& attempt : attempts) {
+    std::string delivery = "-";
+    if (attempt.delivery.has_value()) {
+      delivery = absl::StrCat(Lower(ToString(attempt.delivery->source)), " ",
+                              Safe(attempt.delivery->reference));
+    }
+    rows.push_back({Text(attempt.log_time), Lower(attempt.kind), Lower(attempt.outcome),
+                    attempt.attempt_id.ToString(), absl::StrCat(attempt.fence.value),
+                    Safe(attempt.consumer.empty() ? "-" : attempt.consumer), delivery,
+                    Safe(attempt.note)});
   }
   return Table(rows);
 }

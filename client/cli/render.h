@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "once/admin.h"
+#include "once/operator.h"
 #include "once/outcomes.h"
 
 namespace once::cli {
@@ -23,6 +24,9 @@ Json ToJson(const CompleteOutcome& outcome);
 Json ToJson(const AbandonOutcome& outcome);
 Json ToJson(const RenewOutcome& outcome);
 Json ToJson(const LookupOutcome& outcome);
+Json ToJson(const ResolveOutcome& outcome);
+Json ToJson(const Operation& operation);
+Json ToJson(const LoggedAttempt& attempt);
 Json ToJson(const Tenant& tenant);
 Json ToJson(const Credential& credential);
 Json ToJson(const PolicyVersion& version);
@@ -44,6 +48,7 @@ std::string TenantTable(const std::vector<Tenant>& tenants);
 std::string CredentialTable(const std::vector<Credential>& credentials);
 std::string PolicyVersionTable(const std::vector<PolicyVersion>& versions);
 std::string AuditTable(const std::vector<AuditRecord>& records);
+std::string AttemptTable(const std::vector<LoggedAttempt>& attempts);
 
 // "by CREDENTIAL at TIME: REASON"
 std::string VersionLine(const PolicyVersion& version);

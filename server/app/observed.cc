@@ -140,6 +140,14 @@ class ObservedControlSession final : public store::ControlSession {
                                                 bool create) override {
     return inner_->InternHandler(tenant, name, create);
   }
+  absl::StatusOr<store::OperationRead> ReadOperation(const core::OperationKey& key) override {
+    return inner_->ReadOperation(key);
+  }
+  absl::StatusOr<std::vector<store::LoggedAttempt>> ListAttempts(
+      const core::OperationKey& key, const std::optional<store::EntryId>& after,
+      int limit) override {
+    return inner_->ListAttempts(key, after, limit);
+  }
   bool usable() const override { return inner_->usable(); }
 
  private:

@@ -286,6 +286,51 @@ Decision<RenewOutcome> DecideRenew(const OperationRow* row, const RenewRequest& 
   return {.outcome = std::move(renewed), .row_after = std::move(after)};
 }
 
+Decision<ResolveOutcome> DecideResolve(const OperationRow* row, const ResolveRequest& request,
+                                       DbTime now) {
+  if (row == nullptr) {
+    return {.outcome = NotFound{}, .row_after = std::nullopt};
+  }
+  if (!Holds(*row, request.attempt, request.fence)) {
+    return {.outcome = ClaimLostOf(*row, request.attempt, request.fence, now),
+            .row_after = std::nullopt};
+  }
+  if (row->receipt.has_value()) {
+    Completed stored = CompletedOf(*row, /*replayed=*/true);
+    if (request.verdict == Verdict::kNotDone || stored.receipt.fingerprint != request.fingerprint) {
+      return {.outcome = CompletionConflict{std::move(stored)}, .row_after = std::nullopt};
+    }
+    stored.receipt.result = request.result;
+    return {.outcome = std::move(stored), .row_after = std::nullopt};
+  }
+  if (row->state == RowState::kClaimed && !Lapsed(*row, now)) {
+    return {.outcome = InProgressOf(*row, InProgress::Reason::kHeld, now),
+            .row_after = std::nullopt};
+  }
+  if (request.verdict == Verdict::kNotDone) {
+    if (row->state == RowState::kReleased && !row->unknown.has_value()) {
+      return {.outcome = Released{}, .row_after = std::nullopt};
+    }
+    OperationRow after = *row;
+    after.state = RowState::kReleased;
+    after.claim.lease_expires = std::min(row->claim.lease_expires, now);
+    after.unknown.reset();
+    after.unknown_attempts = 0;
+    return {.outcome = Released{}, .row_after = std::move(after)};
+  }
+  OperationRow after = *row;
+  after.state = RowState::kCompleted;
+  after.receipt = Receipt{.status = request.verdict == Verdict::kDone ? ReceiptStatus::kSucceeded
+                                                                      : ReceiptStatus::kRejected,
+                          .content_type = request.content_type,
+                          .result_size = static_cast<int64_t>(request.result.size()),
+                          .fingerprint = request.fingerprint,
+                          .completed = now,
+                          .result = request.result};
+  Completed completed = CompletedOf(after, /*replayed=*/false);
+  return {.outcome = std::move(completed), .row_after = std::move(after)};
+}
+
 LookupOutcome DecideLookup(const OperationRow* row, const LookupRequest& request, DbTime now) {
   if (row == nullptr) {
     return NotFound{};

@@ -98,6 +98,9 @@ struct Abandoned {
   bool forgotten = false;
 };
 
+// An operator decided that the operation did not happen: the next Begin is granted.
+struct Released {};
+
 struct Renewed {
   ClaimInfo claim;
   absl::Duration lease_remaining;
@@ -111,6 +114,8 @@ using BeginOutcome =
 using CompleteOutcome = std::variant<Completed, ClaimLost, CompletionConflict, NotFound>;
 using AbandonOutcome = std::variant<Abandoned, ClaimLost, NotFound>;
 using RenewOutcome = std::variant<Renewed, ClaimLost, NotFound>;
+using ResolveOutcome =
+    std::variant<Completed, Released, InProgress, ClaimLost, CompletionConflict, NotFound>;
 using LookupOutcome =
     std::variant<Completed, InProgress, Conflict, InDoubt, Expired, Unclaimed, NotFound>;
 
@@ -151,6 +156,20 @@ struct AbandonRequest {
   Fence fence;
   bool forget = false;
   absl::Duration retry_delay;  // with release
+};
+
+// What an operator found out about an operation that nobody finished.
+enum class Verdict : uint8_t { kDone, kRefused, kNotDone };
+
+struct ResolveRequest {
+  // The operation's latest claim, so that no later one is decided about.
+  AttemptId attempt;
+  Fence fence;
+  Verdict verdict = Verdict::kNotDone;
+  // With kDone (SUCCEEDED) and kRefused (REJECTED).
+  std::string result;
+  std::string content_type;
+  Sha256 fingerprint{};  // FingerprintOf(status, content_type, result)
 };
 
 struct RenewRequest {
@@ -194,6 +213,9 @@ Decision<AbandonOutcome> DecideAbandon(const OperationRow* row, const AbandonReq
                                        DbTime now);
 Decision<RenewOutcome> DecideRenew(const OperationRow* row, const RenewRequest& request,
                                    DbTime now);
+// Ends an operation whose lease is over, or which was given back. A live claim is its holder's.
+Decision<ResolveOutcome> DecideResolve(const OperationRow* row, const ResolveRequest& request,
+                                       DbTime now);
 LookupOutcome DecideLookup(const OperationRow* row, const LookupRequest& request, DbTime now);
 
 // State as callers see it.

@@ -27,6 +27,14 @@ core::Receipt* CompletedWithoutBody(Outcome& outcome) {
   return completed == nullptr ? nullptr : Lacking(completed->receipt);
 }
 
+template <typename Outcome>
+core::Receipt* StoredWithoutBody(Outcome& outcome) {
+  if (auto* conflict = std::get_if<core::CompletionConflict>(&outcome)) {
+    return Lacking(conflict->stored.receipt);
+  }
+  return CompletedWithoutBody(outcome);
+}
+
 }  // namespace
 
 core::Receipt* ReceiptWithoutBody(core::BeginOutcome& outcome) {
@@ -36,10 +44,10 @@ core::Receipt* ReceiptWithoutBody(core::LookupOutcome& outcome) {
   return CompletedWithoutBody(outcome);
 }
 core::Receipt* ReceiptWithoutBody(core::CompleteOutcome& outcome) {
-  if (auto* conflict = std::get_if<core::CompletionConflict>(&outcome)) {
-    return Lacking(conflict->stored.receipt);
-  }
-  return CompletedWithoutBody(outcome);
+  return StoredWithoutBody(outcome);
+}
+core::Receipt* ReceiptWithoutBody(core::ResolveOutcome& outcome) {
+  return StoredWithoutBody(outcome);
 }
 core::Receipt* ReceiptWithoutBody(core::AbandonOutcome&) { return nullptr; }
 core::Receipt* ReceiptWithoutBody(core::RenewOutcome&) { return nullptr; }

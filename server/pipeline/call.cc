@@ -36,6 +36,9 @@ void AnswerNotFound(WriteCall& call) {
     void operator()(const std::shared_ptr<Reply<core::RenewOutcome>>& reply) const {
       reply->Answer(core::RenewOutcome(core::NotFound{}));
     }
+    void operator()(const std::shared_ptr<Reply<core::ResolveOutcome>>& reply) const {
+      reply->Answer(core::ResolveOutcome(core::NotFound{}));
+    }
   };
   std::visit(Visitor{call.command}, call.reply);
 }

@@ -25,6 +25,10 @@ bool ChangesRow(const store::Answer& answer) {
     bool operator()(const core::RenewOutcome& outcome) const {
       return std::holds_alternative<core::Renewed>(outcome);
     }
+    bool operator()(const core::ResolveOutcome& outcome) const {
+      return std::holds_alternative<core::Completed>(outcome) ||
+             std::holds_alternative<core::Released>(outcome);
+    }
   };
   return std::visit(Visitor{}, answer);
 }

@@ -138,6 +138,17 @@ class PipelineImpl final : public Pipeline {
                                absl::ZeroDuration(), std::move(done));
   }
 
+  void Resolve(ResolveCall call, Done<core::ResolveOutcome> done) override {
+    if (claims_.enabled()) {
+      claims_.Take({call.info.tenant, call.info.handler, call.info.event_id}, timing_->Now());
+    }
+    const size_t bytes = call.request.result.size() + call.author.reason.size();
+    store::ResolveCommand command{
+        {}, {}, std::move(call.request), call.info.handler, std::move(call.author)};
+    Submit<core::ResolveOutcome>(std::move(call.info), std::move(command), bytes,
+                                 absl::ZeroDuration(), std::move(done));
+  }
+
   void Lookup(LookupCall call, Done<core::LookupOutcome> done) override {
     const absl::Time now = timing_->Now();
     auto reply = Admit(call.info, now, std::move(done));

@@ -112,6 +112,11 @@ struct RenewCall {
   CallInfo info;
   core::RenewRequest request;
 };
+struct ResolveCall {
+  CallInfo info;
+  core::ResolveRequest request;
+  store::Author author;  // its reason is the evidence
+};
 struct LookupCall {
   CallInfo info;
   core::LookupRequest request;
@@ -156,6 +161,8 @@ class Pipeline {
   virtual void Complete(CompleteCall call, Done<core::CompleteOutcome> done) = 0;
   virtual void Abandon(AbandonCall call, Done<core::AbandonOutcome> done) = 0;
   virtual void Renew(RenewCall call, Done<core::RenewOutcome> done) = 0;
+  // An operator's decision; also ends what this server remembers of the claim.
+  virtual void Resolve(ResolveCall call, Done<core::ResolveOutcome> done) = 0;
   virtual void Lookup(LookupCall call, Done<core::LookupOutcome> done) = 0;
 
   // True while the last contact of every committer with the database succeeded; for readiness. An

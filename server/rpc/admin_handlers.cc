@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "once/v1/admin_service.pb.h"
 #include "rpc/admin_operations.h"
+#include "rpc/admin_task.h"
 #include "rpc/policy_operations.h"
 
 namespace once::rpc {
@@ -49,40 +50,6 @@ std::string SubjectOf(const v1::ListAuditRecordsRequest&, const v1::ListAuditRec
   return {};
 }
 
-// The request while the call is under way, and the last run's response.
-template <typename Request, typename Response>
-struct Running {
-  Running(Call c, Request r) : call(std::move(c)), request(std::move(r)) {}
-  Call call;
-  Request request;
-  Response response;
-};
-
-template <typename Request, typename Response>
-AdminTask MakeTask(Call call, Request request, AdminWork<Response> work, bool repeatable) {
-  AdminTask task;
-  task.repeatable = repeatable;
-  task.deadline = call.deadline();
-  task.cancellation = call.cancellation();
-  auto running = std::make_shared<Running<Request, Response>>(std::move(call), std::move(request));
-  task.run = [running, work = std::move(work)](store::ControlSession& session) {
-    absl::StatusOr<Response> response = work(session);
-    if (response.ok()) {
-      running->response = *std::move(response);
-    }
-    return response.status();
-  };
-  task.done = [running](const absl::Status& result) {
-    if (!result.ok()) {
-      std::move(running->call).Fail(result);
-      return;
-    }
-    running->call.record().subject = SubjectOf(running->request, running->response);
-    std::move(running->call).Answer(running->response, "ok");
-  };
-  return task;
-}
-
 template <typename Request, typename Response>
 Handler Method(AdminExecutor* executor, const core::Limits* limits, bool repeatable) {
   return [=](Call call, grpc::ByteBuffer body) {
@@ -97,8 +64,10 @@ Handler Method(AdminExecutor* executor, const core::Limits* limits, bool repeata
       std::move(call).Fail(work.status());
       return;
     }
-    executor->Submit(MakeTask<Request, Response>(std::move(call), std::move(request),
-                                                 *std::move(work), repeatable));
+    auto shared = std::make_shared<Request>(std::move(request));
+    executor->Submit(MakeTask<Response>(
+        std::move(call), *std::move(work), repeatable,
+        [shared](const Response& response) { return SubjectOf(*shared, response); }));
   };
 }
 

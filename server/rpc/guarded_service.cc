@@ -24,15 +24,34 @@ absl::string_view RoleName(store::Role role) {
   return "unknown";
 }
 
+struct Rights {
+  absl::string_view service;
+  bool consumer = false;
+  bool operators = false;
+  bool admin = false;
+};
+Rights RightsOf(Audience audience) {
+  switch (audience) {
+    case Audience::kTenants:
+      return {.service = "IdempotencyService", .consumer = true, .operators = true};
+    case Audience::kOperators:
+      return {.service = "OperatorService", .operators = true};
+    case Audience::kAdmins:
+      return {.service = "AdminService", .admin = true};
+  }
+  return {};
+}
+
 absl::Status CheckRole(store::Role role, Audience audience) {
-  const bool is_admin = role == store::Role::kAdmin;
-  if (is_admin == (audience == Audience::kAdmins)) {
+  const Rights rights = RightsOf(audience);
+  if ((role == store::Role::kConsumer && rights.consumer) ||
+      (role == store::Role::kOperator && rights.operators) ||
+      (role == store::Role::kAdmin && rights.admin)) {
     return absl::OkStatus();
   }
   return base::MakeError(
       base::ErrorReason::kPermissionDenied,
-      absl::StrCat("a credential of role ", RoleName(role), " cannot call ",
-                   audience == Audience::kAdmins ? "AdminService" : "IdempotencyService"),
+      absl::StrCat("a credential of role ", RoleName(role), " cannot call ", rights.service),
       {{"role", std::string(RoleName(role))}});
 }
 

@@ -35,7 +35,7 @@ using Handler = std::function<void(Call call, grpc::ByteBuffer body)>;
 using Handlers = std::map<std::string, Handler>;
 
 // Who may call a service.
-enum class Audience : uint8_t { kTenants, kAdmins };
+enum class Audience : uint8_t { kTenants, kOperators, kAdmins };
 
 class CallGuard {
  public:

@@ -5,104 +5,18 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "once/v1/idempotency_service.pb.h"
 #include "rpc/batch_answer.h"
 #include "rpc/request.h"
 #include "rpc/response.h"
+#include "rpc/single_call.h"
 
 namespace once::rpc {
 namespace {
 
-constexpr size_t kLoggedEventIdBytes = 64;
-
-struct Parts {
-  pipeline::Pipeline* pipeline;
-  const core::Limits* limits;
-  const policy::PolicyCache* policies;
-};
-
-// A function of the pipeline: Pipeline::Begin and so on.
-template <typename PipelineCall, typename Outcome>
-using Submit = void (pipeline::Pipeline::*)(PipelineCall, pipeline::Done<Outcome>);
-
-// For logs. Before the request is checked: texts are cut and escaped.
-template <typename Request>
-void Note(const Request& request, CallRecord* record) {
-  record->handler = absl::CHexEscape(request.handler().substr(0, core::kMaxHandlerBytes));
-  record->event_id = absl::CHexEscape(request.event_id().substr(0, kLoggedEventIdBytes));
-  record->event_id_bytes = request.event_id().size();
-  if constexpr (requires { request.attempt_id(); }) {
-    if (request.attempt_id().size() == sizeof(core::AttemptId)) {
-      record->attempt_id = absl::BytesToHexString(request.attempt_id());
-    }
-  }
-  if constexpr (requires { request.fence(); }) {
-    record->fence = request.fence();
-  }
-}
-
-void NoteFence(const v1::BeginResponse& response, CallRecord* record) {
-  record->fence = response.granted().claim().fence();
-}
-template <typename Response>
-void NoteFence(const Response&, CallRecord*) {}
-
-// What its handler's policy promises of a receipt.
-std::optional<absl::Duration> DedupeRetention(const RequestContext& context,
-                                              const pipeline::CallInfo& info) {
-  return context.policies.For(info.tenant, info.handler).dedupe_retention;
-}
-
-template <typename Response, typename Outcome>
-void AnswerOne(Call call, std::optional<absl::Duration> dedupe_retention,
-               absl::StatusOr<Outcome> outcome) {
-  if (!outcome.ok()) {
-    std::move(call).Fail(outcome.status());
-    return;
-  }
-  Response response;
-  const absl::StatusOr<absl::string_view> name =
-      FillResponse(*std::move(outcome), {call.record().handler, dedupe_retention}, &response);
-  if (!name.ok()) {
-    std::move(call).Fail(name.status());
-    return;
-  }
-  NoteFence(response, &call.record());
-  std::move(call).Answer(response, *name);
-}
-
-template <typename Request, typename Response, typename PipelineCall, typename Outcome>
-Handler Single(const Parts& parts, Submit<PipelineCall, Outcome> submit) {
-  return [parts, submit](Call call, grpc::ByteBuffer body) {
-    Request request;
-    if (const absl::Status parsed = Parse(&body, &request); !parsed.ok()) {
-      std::move(call).Fail(parsed);
-      return;
-    }
-    Note(request, &call.record());
-    const std::shared_ptr<const policy::Policies> policies = parts.policies->Current();
-    const RequestContext context{.principal = *call.principal(),
-                                 .limits = *parts.limits,
-                                 .policies = *policies,
-                                 .deadline = call.deadline(),
-                                 .cancellation = call.cancellation()};
-    absl::StatusOr<PipelineCall> converted = ToCall(std::move(request), context, FieldPath());
-    if (!converted.ok()) {
-      std::move(call).Fail(converted.status());
-      return;
-    }
-    const auto dedupe = DedupeRetention(context, converted->info);
-    (parts.pipeline->*submit)(*std::move(converted), [call = std::move(call), dedupe](
-                                                         absl::StatusOr<Outcome> outcome) mutable {
-      AnswerOne<Response>(std::move(call), dedupe, std::move(outcome));
-    });
-  };
-}
-
 // Hands every good item to the pipeline, in order, so that items of one key are decided in order.
 template <typename PipelineCall, typename Outcome, typename Request, typename Response>
-void SubmitItems(const Parts& parts, Submit<PipelineCall, Outcome> submit, Request* request,
+void SubmitItems(const PipelineParts& parts, Submit<PipelineCall, Outcome> submit, Request* request,
                  const RequestContext& context, std::shared_ptr<BatchAnswer<Response>> answer) {
   for (int i = 0; i < request->requests_size(); ++i) {
     absl::StatusOr<PipelineCall> converted =
@@ -121,7 +35,7 @@ void SubmitItems(const Parts& parts, Submit<PipelineCall, Outcome> submit, Reque
 }
 
 template <typename Request, typename Response, typename PipelineCall, typename Outcome>
-Handler Batch(const Parts& parts, Submit<PipelineCall, Outcome> submit) {
+Handler Batch(const PipelineParts& parts, Submit<PipelineCall, Outcome> submit) {
   return [parts, submit](Call call, grpc::ByteBuffer body) {
     Request request;
     absl::Status checked = CheckMessageSize(body.Length(), *parts.limits);
@@ -153,7 +67,7 @@ Handler Batch(const Parts& parts, Submit<PipelineCall, Outcome> submit) {
 Handlers IdempotencyHandlers(pipeline::Pipeline* pipeline, const core::Limits* limits,
                              const policy::PolicyCache* policies) {
   using pipeline::Pipeline;
-  const Parts parts{pipeline, limits, policies};
+  const PipelineParts parts{pipeline, limits, policies};
   return {
       {"Begin", Single<v1::BeginRequest, v1::BeginResponse>(parts, &Pipeline::Begin)},
       {"Complete", Single<v1::CompleteRequest, v1::CompleteResponse>(parts, &Pipeline::Complete)},

@@ -197,6 +197,8 @@ v1::AuditAction ToWire(store::AuditAction action) {
       return v1::AUDIT_ACTION_REVOKE_CREDENTIAL;
     case store::AuditAction::kApplyPolicies:
       return v1::AUDIT_ACTION_APPLY_HANDLER_POLICIES;
+    case store::AuditAction::kResolve:
+      return v1::AUDIT_ACTION_RESOLVE;
   }
   return v1::AUDIT_ACTION_UNSPECIFIED;
 }

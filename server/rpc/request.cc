@@ -222,6 +222,20 @@ absl::Status ResultTooLarge(const Field& field, size_t size, size_t limit) {
       {{"field", field.Text()}, {"size", absl::StrCat(size)}, {"limit", absl::StrCat(limit)}});
 }
 
+absl::StatusOr<core::Verdict> ToVerdict(v1::ResolveRequest::Verdict verdict, const Field& field) {
+  switch (static_cast<int>(verdict)) {
+    case v1::ResolveRequest::VERDICT_DONE:
+      return core::Verdict::kDone;
+    case v1::ResolveRequest::VERDICT_REFUSED:
+      return core::Verdict::kRefused;
+    case v1::ResolveRequest::VERDICT_NOT_DONE:
+      return core::Verdict::kNotDone;
+    default:  // an open enum of the wire: any number may come
+      return InvalidField(field.Text(), "must be DONE, REFUSED or NOT_DONE",
+                          {{"value", absl::StrCat(static_cast<int>(verdict))}});
+  }
+}
+
 absl::StatusOr<bool> ToForget(v1::AbandonRequest::Mode mode, const Field& field) {
   switch (static_cast<int>(mode)) {
     case v1::AbandonRequest::MODE_RELEASE:
@@ -352,6 +366,38 @@ absl::StatusOr<pipeline::RenewCall> ToCall(v1::RenewRequest&& request,
   ONCE_ASSIGN_OR_RETURN(renew.lease, ParseLease(path.To("lease"), request.lease(), server));
   // The claim may be older than the policy: refusing its renewals would end it.
   renew.lease = std::clamp(renew.lease, allowed.least, allowed.greatest);
+  return call;
+}
+
+absl::StatusOr<pipeline::ResolveCall> ToCall(v1::ResolveRequest&& request,
+                                             const RequestContext& context, const FieldPath& path) {
+  pipeline::ResolveCall call;
+  core::ResolveRequest& resolve = call.request;
+  ONCE_ASSIGN_OR_RETURN(call.info, ToInfo(request, context, path));
+  ONCE_ASSIGN_OR_RETURN(resolve.attempt,
+                        ParseAttemptId(path.To("attempt_id"), request.attempt_id()));
+  ONCE_ASSIGN_OR_RETURN(resolve.fence, ParseFence(path.To("fence"), request.fence()));
+  ONCE_ASSIGN_OR_RETURN(resolve.verdict, ToVerdict(request.verdict(), path.To("verdict")));
+  ONCE_RETURN_IF_ERROR(
+      CheckSize(path.To("content_type"), request.content_type(), core::kMaxContentTypeBytes));
+  if (request.result().size() > context.limits.max_result_bytes) {
+    return ResultTooLarge(path.To("result"), request.result().size(),
+                          context.limits.max_result_bytes);
+  }
+  if (resolve.verdict == core::Verdict::kNotDone &&
+      !(request.result().empty() && request.content_type().empty())) {
+    return InvalidField(path.To("result").Text(), "has no meaning with NOT_DONE");
+  }
+  ONCE_RETURN_IF_ERROR(
+      CheckNotEmpty(path.To("evidence"), request.evidence(), core::kMaxReasonBytes));
+  resolve.result = std::move(*request.mutable_result());
+  resolve.content_type = std::move(*request.mutable_content_type());
+  resolve.fingerprint =
+      core::FingerprintOf(resolve.verdict == core::Verdict::kDone ? core::ReceiptStatus::kSucceeded
+                                                                  : core::ReceiptStatus::kRejected,
+                          resolve.content_type, resolve.result);
+  call.author = {.credential_id = context.principal.credential_id,
+                 .reason = std::move(*request.mutable_evidence())};
   return call;
 }
 

@@ -14,6 +14,7 @@
 #include "auth/credential.h"
 #include "core/limits.h"
 #include "once/v1/idempotency_service.pb.h"
+#include "once/v1/operator_service.pb.h"
 #include "pipeline/pipeline.h"
 #include "policy/policies.h"
 #include "rpc/field_path.h"
@@ -34,6 +35,8 @@ absl::StatusOr<pipeline::BeginCall> ToCall(v1::BeginRequest&& request,
 absl::StatusOr<pipeline::CompleteCall> ToCall(v1::CompleteRequest&& request,
                                               const RequestContext& context, const FieldPath& path);
 absl::StatusOr<pipeline::AbandonCall> ToCall(v1::AbandonRequest&& request,
+                                             const RequestContext& context, const FieldPath& path);
+absl::StatusOr<pipeline::ResolveCall> ToCall(v1::ResolveRequest&& request,
                                              const RequestContext& context, const FieldPath& path);
 absl::StatusOr<pipeline::RenewCall> ToCall(v1::RenewRequest&& request,
                                            const RequestContext& context, const FieldPath& path);

@@ -19,7 +19,7 @@ constexpr size_t kMaxEarlierAttempts = 10;
 constexpr char kResolution[] =
     "Find out from the business data (or the fence table) whether the earlier attempt acted. If it "
     "did, call Complete with its attempt id and fence; if it did not, call Abandon with RELEASE. "
-    "The same attempt may also Begin again.";
+    "An operator can Resolve it with the evidence. The same attempt may also Begin again.";
 
 constexpr char kProbe[] =
     "A consumer that asks its business data before it acts is granted the claim: Begin with "
@@ -108,7 +108,9 @@ void Fill(const core::ClaimInfo& claim, absl::Duration lease_remaining, v1::Clai
   FillTimestamp(claim.lease_expires, out->mutable_lease_expire_time());
 }
 
-void Fill(core::ClaimInfo&& claim, v1::EarlierAttempt* out) {
+// v1::EarlierAttempt and v1::AttemptClaim say the same of a claim.
+template <typename Message>
+void Fill(core::ClaimInfo&& claim, Message* out) {
   out->set_attempt_id(ToBytes(claim.attempt));
   out->set_fence(claim.fence.value);
   out->set_consumer(std::move(claim.consumer));
@@ -331,6 +333,98 @@ Name FillResponse(core::RenewOutcome&& outcome, const OperationFacts& facts,
                         [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
                     },
                     std::move(outcome));
+}
+
+Name FillResponse(core::ResolveOutcome&& outcome, const OperationFacts& facts,
+                  v1::ResolveResponse* response) {
+  return std::visit(Overloaded{
+                        [&](core::Completed&& completed) -> Name {
+                          Name name = NameOf(completed);
+                          Fill(std::move(completed), facts, response->mutable_completed());
+                          return name;
+                        },
+                        [&](core::Released&&) -> Name {
+                          response->mutable_released();
+                          return "released";
+                        },
+                        [&](core::InProgress&& in_progress) -> Name {
+                          Fill(std::move(in_progress), response->mutable_in_progress());
+                          return "in_progress";
+                        },
+                        [&](core::ClaimLost&& lost) -> Name {
+                          Fill(std::move(lost), response->mutable_claim_lost());
+                          return "claim_lost";
+                        },
+                        [&](core::CompletionConflict&& conflict) -> Name {
+                          Fill(std::move(conflict.stored),
+                               response->mutable_conflict()->mutable_receipt());
+                          return "conflict";
+                        },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
+                    },
+                    std::move(outcome));
+}
+
+void FillOperation(const ShownOperation& shown, core::OperationRow&& row, core::DbTime now,
+                   v1::Operation* out) {
+  out->set_handler(std::string(shown.handler));
+  out->set_event_id(std::string(shown.event_id));
+  const core::OperationState state = core::StateOf(row, shown.on_lapse, now);
+  out->set_state(ToWire(state));
+  Fill(row.digest, out->mutable_digest());
+  if (state == core::OperationState::kClaimed) {
+    FillDuration(row.claim.lease_expires - now, out->mutable_lease_remaining());
+  }
+  out->set_attempt_number(row.claims);
+  out->set_earlier_attempt_count(row.unknown_attempts);
+  out->set_delivery_count(row.deliveries);
+  FillTimestamp(row.first_seen, out->mutable_first_begin_time());
+  if (row.unknown.has_value()) Fill(*std::move(row.unknown), out->mutable_earlier_attempt());
+  if (row.receipt.has_value()) {
+    v1::Receipt* const receipt = out->mutable_receipt();
+    Fill(core::Completed{.receipt = *std::move(row.receipt),
+                         .handler_version = row.claim.handler_version,
+                         .fence = row.claim.fence},
+         receipt);
+    receipt->clear_result();
+    receipt->set_result_omitted(receipt->result_size() > 0);
+  }
+  Fill(std::move(row.claim), out->mutable_latest_claim());
+}
+
+void FillAttempt(store::LoggedAttempt&& logged, v1::LoggedAttempt* out) {
+  store::AttemptEntry& entry = logged.entry;
+  FillTimestamp(logged.logged, out->mutable_log_time());
+  // The numbers are the same, and documented as such.
+  const int kind = static_cast<int>(entry.kind);
+  if (v1::LoggedAttempt::Kind_IsValid(kind)) {
+    out->set_kind(static_cast<v1::LoggedAttempt::Kind>(kind));
+  }
+  const int outcome = static_cast<int>(entry.outcome);
+  if (v1::LoggedAttempt::Outcome_IsValid(outcome)) {
+    out->set_outcome(static_cast<v1::LoggedAttempt::Outcome>(outcome));
+  }
+  out->set_attempt_id(ToBytes(entry.attempt));
+  out->set_fence(entry.fence.value);
+  out->set_attempt_number(entry.attempt_number);
+  if (entry.digest.has_value()) Fill(*entry.digest, out->mutable_digest());
+  out->set_consumer(std::move(entry.consumer));
+  out->set_handler_version(std::move(entry.handler_version));
+  out->set_note(std::move(entry.note));
+  store::DeliveryInfo& delivery = entry.delivery;
+  if (!delivery.reference.empty() || delivery.source != 0) {
+    out->mutable_delivery()->set_reference(std::move(delivery.reference));
+    out->mutable_delivery()->set_source(static_cast<v1::DeliverySource>(delivery.source));
+  }
+  if (!delivery.cause_handler.empty()) {
+    out->mutable_causation()->set_handler(std::move(delivery.cause_handler));
+    out->mutable_causation()->set_event_id(std::move(delivery.cause_event_id));
+    out->mutable_causation()->set_reason(std::move(delivery.cause_reason));
+  }
+  if (!delivery.aggregate_id.empty()) {
+    out->mutable_aggregate()->set_id(std::move(delivery.aggregate_id));
+    out->mutable_aggregate()->set_version(delivery.aggregate_version);
+  }
 }
 
 Name FillResponse(core::LookupOutcome&& outcome, const OperationFacts& facts,

@@ -13,6 +13,8 @@
 #include "absl/time/time.h"
 #include "core/decide.h"
 #include "once/v1/idempotency_service.pb.h"
+#include "once/v1/operator_service.pb.h"
+#include "store/store.h"
 
 namespace once::rpc {
 
@@ -35,9 +37,22 @@ absl::StatusOr<absl::string_view> FillResponse(core::AbandonOutcome&& outcome,
 absl::StatusOr<absl::string_view> FillResponse(core::RenewOutcome&& outcome,
                                                const OperationFacts& facts,
                                                v1::RenewResponse* response);
+absl::StatusOr<absl::string_view> FillResponse(core::ResolveOutcome&& outcome,
+                                               const OperationFacts& facts,
+                                               v1::ResolveResponse* response);
 absl::StatusOr<absl::string_view> FillResponse(core::LookupOutcome&& outcome,
                                                const OperationFacts& facts,
                                                v1::LookupResponse* response);
+
+// An operation as it is shown, without the result.
+struct ShownOperation {
+  absl::string_view handler;
+  absl::string_view event_id;
+  core::LapsePolicy on_lapse = core::LapsePolicy::kRetry;
+};
+void FillOperation(const ShownOperation& shown, core::OperationRow&& row, core::DbTime now,
+                   v1::Operation* out);
+void FillAttempt(store::LoggedAttempt&& logged, v1::LoggedAttempt* out);
 
 // The receipt in a response; null where there is none.
 v1::Receipt* ReceiptOf(v1::BeginResponse* response);

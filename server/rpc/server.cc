@@ -16,12 +16,14 @@
 #include "absl/time/clock.h"
 #include "once/v1/admin_service.pb.h"
 #include "once/v1/idempotency_service.pb.h"
+#include "once/v1/operator_service.pb.h"
 #include "rpc/admin_executor.h"
 #include "rpc/admin_handlers.h"
 #include "rpc/event_loop.h"
 #include "rpc/guarded_service.h"
 #include "rpc/health_service.h"
 #include "rpc/idempotency_handlers.h"
+#include "rpc/operator_handlers.h"
 #include "rpc/status_macros.h"
 #include "rpc/tls.h"
 #include "rpc/transport_log.h"
@@ -43,6 +45,7 @@ const google::protobuf::ServiceDescriptor* Descriptor(const char* name) {
   // Any message of the file makes sure that its descriptors are linked in.
   (void)v1::BeginRequest::descriptor();
   (void)v1::CreateTenantRequest::descriptor();
+  (void)v1::ResolveRequest::descriptor();
   return google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
 }
 const google::protobuf::ServiceDescriptor* IdempotencyDescriptor() {
@@ -50,6 +53,9 @@ const google::protobuf::ServiceDescriptor* IdempotencyDescriptor() {
 }
 const google::protobuf::ServiceDescriptor* AdminDescriptor() {
   return Descriptor("once.v1.AdminService");
+}
+const google::protobuf::ServiceDescriptor* OperatorDescriptor() {
+  return Descriptor("once.v1.OperatorService");
 }
 
 int Millis(absl::Duration duration) {
@@ -122,7 +128,12 @@ class GrpcServer final : public RpcServer {
                      &guard_),
         admin_(AdminDescriptor(), Audience::kAdmins, AdminHandlers(&admin_executor_, &limits_),
                &guard_),
-        health_({IdempotencyDescriptor()->full_name(), AdminDescriptor()->full_name()}) {}
+        operator_(OperatorDescriptor(), Audience::kOperators,
+                  OperatorHandlers(dependencies.pipeline, &admin_executor_, &limits_,
+                                   dependencies.policies),
+                  &guard_),
+        health_({IdempotencyDescriptor()->full_name(), AdminDescriptor()->full_name(),
+                 OperatorDescriptor()->full_name()}) {}
 
   ~GrpcServer() override { Shutdown(absl::InfinitePast()); }
 
@@ -139,12 +150,14 @@ class GrpcServer final : public RpcServer {
     }
     builder.RegisterService(&idempotency_);
     builder.RegisterService(&admin_);
+    builder.RegisterService(&operator_);
     builder.RegisterService(&health_);
     loop_ = std::make_unique<EventLoop>(&builder, options.threads);
     server_ = builder.BuildAndStart();
     if (absl::Status status = CheckBound(options); !status.ok()) return status;
     idempotency_.Listen(loop_.get());
     admin_.Listen(loop_.get());
+    operator_.Listen(loop_.get());
     health_.Listen(loop_.get());
     loop_->Start();
     return absl::OkStatus();
@@ -191,6 +204,7 @@ class GrpcServer final : public RpcServer {
   AdminExecutor admin_executor_;
   GuardedService idempotency_;
   GuardedService admin_;
+  GuardedService operator_;
   HealthService health_;
   std::vector<int> bound_ports_;
   std::atomic<bool> shut_down_{false};

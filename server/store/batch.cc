@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "core/limits.h"
 #include "store/batch_order.h"
+#include "store/control_plane.h"
 
 namespace once::store {
 namespace {
@@ -172,6 +173,25 @@ AttemptOutcome LoggedOutcome(const core::CompleteOutcome& outcome) {
   return std::visit(Visitor{}, outcome);
 }
 
+AttemptOutcome LoggedOutcome(const core::ResolveOutcome& outcome, core::Verdict verdict) {
+  struct Visitor {
+    core::Verdict verdict;
+    AttemptOutcome operator()(const core::Completed& completed) const {
+      if (completed.replayed) return AttemptOutcome::kReplayed;
+      return verdict == core::Verdict::kDone ? AttemptOutcome::kFoundDone
+                                             : AttemptOutcome::kFoundRefused;
+    }
+    AttemptOutcome operator()(const core::Released&) const { return AttemptOutcome::kFoundNotDone; }
+    AttemptOutcome operator()(const core::InProgress&) const { return AttemptOutcome::kInProgress; }
+    AttemptOutcome operator()(const core::ClaimLost&) const { return AttemptOutcome::kClaimLost; }
+    AttemptOutcome operator()(const core::CompletionConflict&) const {
+      return AttemptOutcome::kConflict;
+    }
+    AttemptOutcome operator()(const core::NotFound&) const { return AttemptOutcome::kNotFound; }
+  };
+  return std::visit(Visitor{verdict}, outcome);
+}
+
 AttemptOutcome LoggedOutcome(const core::AbandonOutcome& outcome) {
   struct Visitor {
     AttemptOutcome operator()(const core::Abandoned& abandoned) const {
@@ -214,8 +234,13 @@ using OtherRows = std::map<OperationKey, std::optional<OperationRow>>;
 // Decides one command on its key's state and appends its log entry.
 class Decider {
  public:
-  Decider(core::DbTime now, Plan& plan, const OtherRows& others, std::vector<AttemptEntry>& log)
-      : now_(now), keys_(plan.keys), order_(plan.order), others_(others), log_(log) {}
+  Decider(core::DbTime now, Plan& plan, const OtherRows& others, WriteSet& writes)
+      : now_(now),
+        keys_(plan.keys),
+        order_(plan.order),
+        others_(others),
+        log_(writes.attempts),
+        audit_(writes.audit) {}
 
   Answer operator()(const BeginCommand& command) {
     KeyState& state = keys_[command.key];
@@ -272,6 +297,24 @@ class Decider {
     return outcome;
   }
 
+  Answer operator()(const ResolveCommand& command) {
+    KeyState& state = keys_[command.key];
+    core::Decision<core::ResolveOutcome> decision =
+        core::DecideResolve(Row(state), command.request, now_);
+    if (decision.row_after.has_value()) {
+      audit_.push_back(
+          AuditOf(command.key, command.handler, *state.now, *decision.row_after, command.author));
+    }
+    core::ResolveOutcome outcome = Apply(std::move(decision), state);
+    AttemptEntry log = EntryFor(command.key, command.entry, Row(state));
+    log.kind = AttemptKind::kResolve;
+    log.outcome = LoggedOutcome(outcome, command.request.verdict);
+    log.attempt = command.request.attempt;
+    log.note = command.author.reason;
+    log_.push_back(std::move(log));
+    return outcome;
+  }
+
  private:
   static const OperationRow* Row(const KeyState& state) {
     return state.now.has_value() ? &*state.now : nullptr;
@@ -301,6 +344,7 @@ class Decider {
   BatchOrder& order_;
   const OtherRows& others_;
   std::vector<AttemptEntry>& log_;
+  std::vector<AuditRow>& audit_;
 };
 
 // The narrowest change that leads from `before` to `after`; unset where they are equal. A
@@ -321,7 +365,9 @@ std::optional<RowChange> ChangeFor(const OperationKey& key, const KeyState& stat
   change.after = *state.now;
   if (state.now->receipt != state.before->receipt) {
     change.kind = RowChange::Kind::kCompletion;
-  } else if (state.now->claim.fence != state.before->claim.fence) {
+  } else if (state.now->claim.fence != state.before->claim.fence ||
+             state.now->unknown != state.before->unknown ||
+             state.now->unknown_attempts != state.before->unknown_attempts) {
     change.kind = RowChange::Kind::kClaim;
   } else {
     change.kind = RowChange::Kind::kLease;
@@ -339,6 +385,9 @@ bool IsCompleted(const Answer& answer) {
     }
     bool operator()(const core::AbandonOutcome&) const { return false; }
     bool operator()(const core::RenewOutcome&) const { return false; }
+    bool operator()(const core::ResolveOutcome& outcome) const {
+      return std::holds_alternative<core::Completed>(outcome);
+    }
   };
   return std::visit(Visitor{}, answer);
 }
@@ -369,11 +418,9 @@ KnownOperations KnownAfter(absl::Span<const Command> commands, absl::Span<const 
   return known;
 }
 
-WriteSet WritesFor(const Plan& plan, std::vector<AttemptEntry> log, bool repeated) {
-  WriteSet writes;
-  writes.repeated = repeated;
+// The changes that the decisions made; they have filled in the logs already.
+void AddChanges(const Plan& plan, WriteSet& writes) {
   writes.aggregates = plan.order.Changes();
-  writes.attempts = std::move(log);
   std::stable_sort(writes.attempts.begin(), writes.attempts.end(),
                    [](const AttemptEntry& a, const AttemptEntry& b) { return a.key < b.key; });
   for (const auto& [key, state] : plan.keys) {
@@ -381,7 +428,6 @@ WriteSet WritesFor(const Plan& plan, std::vector<AttemptEntry> log, bool repeate
       writes.changes.push_back(*std::move(change));
     }
   }
-  return writes;
 }
 
 // How the operations that are open in the batch's aggregates stand.
@@ -412,14 +458,15 @@ absl::StatusOr<std::vector<Answer>> RunOpenBatch(WriteSession& session,
   const absl::StatusOr<OtherRows> others = ReadOpenOperations(session, plan);
   if (!others.ok()) return others.status();
 
-  std::vector<AttemptEntry> log;
+  WriteSet writes;
+  writes.repeated = repeated;
   std::vector<Answer> answers;
   answers.reserve(commands.size());
-  Decider decider(now, plan, *others, log);
+  Decider decider(now, plan, *others, writes);
   for (const Command& command : commands) {
     answers.push_back(std::visit(decider, command));
   }
-  const WriteSet writes = WritesFor(plan, std::move(log), repeated);
+  AddChanges(plan, writes);
   if (absl::Status status = session.Write(writes); !status.ok()) return status;
   before_commit();
   if (absl::Status status = session.Commit(); !status.ok()) return status;

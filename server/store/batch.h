@@ -61,10 +61,19 @@ struct RenewCommand {
   core::RenewRequest request;
 };
 
-using Command = std::variant<BeginCommand, CompleteCommand, AbandonCommand, RenewCommand>;
+struct ResolveCommand {
+  core::OperationKey key;
+  EntryId entry{};
+  core::ResolveRequest request;
+  std::string handler;  // its name, for the audit
+  Author author;        // its reason is the evidence
+};
+
+using Command =
+    std::variant<BeginCommand, CompleteCommand, AbandonCommand, RenewCommand, ResolveCommand>;
 // The alternative with the index of the command's.
 using Answer = std::variant<core::BeginOutcome, core::CompleteOutcome, core::AbandonOutcome,
-                            core::RenewOutcome>;
+                            core::RenewOutcome, core::ResolveOutcome>;
 
 const core::OperationKey& KeyOf(const Command& command);
 core::OperationKey& MutableKeyOf(Command& command);

@@ -1,9 +1,12 @@
 #include "store/control_plane.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/limits.h"
 
 namespace once::store {
 namespace {
@@ -41,6 +44,45 @@ std::string TextOf(const CredentialRow& row) {
   return TextOf(json);
 }
 
+absl::string_view StateText(core::RowState state) {
+  switch (state) {
+    case core::RowState::kClaimed:
+      return "CLAIMED";
+    case core::RowState::kReleased:
+      return "RELEASED";
+    case core::RowState::kCompleted:
+      return "COMPLETED";
+    case core::RowState::kTombstone:
+      return "TOMBSTONE";
+  }
+  return "";
+}
+
+template <typename Bytes>
+std::string HexText(const Bytes& bytes) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+std::string TextOf(const core::OperationRow& row) {
+  nlohmann::ordered_json json = {
+      {"state", StateText(row.state)},  {"attempt_id", HexText(row.claim.attempt.bytes)},
+      {"fence", row.claim.fence.value}, {"attempt_number", row.claims},
+      {"consumer", row.claim.consumer}, {"lease_expire_time", TimeText(row.claim.lease_expires)}};
+  if (row.unknown.has_value()) {
+    json["earlier_attempt_id"] = HexText(row.unknown->attempt.bytes);
+    json["earlier_attempt_count"] = row.unknown_attempts;
+  }
+  if (row.receipt.has_value()) {
+    json["status"] =
+        row.receipt->status == core::ReceiptStatus::kSucceeded ? "SUCCEEDED" : "REJECTED";
+    json["result_size"] = row.receipt->result_size;
+    json["result_fingerprint"] = HexText(row.receipt->fingerprint);
+    json["complete_time"] = TimeText(row.receipt->completed);
+  }
+  return TextOf(json);
+}
+
 }  // namespace
 
 absl::StatusOr<bool> IsAppliedAlready(const PolicyVersionRow& current, int32_t expected_version,
@@ -74,6 +116,21 @@ AuditRow AuditOf(AuditAction action, const CredentialRow* before, const Credenti
   row.action = action;
   row.subject = after.credential_id;
   if (before != nullptr) row.before = TextOf(*before);
+  row.after = TextOf(after);
+  row.author = author;
+  return row;
+}
+
+AuditRow AuditOf(const core::OperationKey& key, absl::string_view handler,
+                 const core::OperationRow& before, const core::OperationRow& after,
+                 const Author& author) {
+  AuditRow row;
+  row.tenant = key.tenant;
+  row.action = AuditAction::kResolve;
+  // The whole id is in the attempt log beside it, if it does not fit.
+  row.subject = absl::StrCat(handler, " ", absl::CHexEscape(key.event_id));
+  row.subject.resize(std::min(row.subject.size(), core::kMaxReasonBytes));
+  row.before = TextOf(before);
   row.after = TextOf(after);
   row.author = author;
   return row;

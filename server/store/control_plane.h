@@ -1,4 +1,4 @@
-// The rules of the control plane that all stores share. Pure functions.
+// The rules of the control plane, and the audit, that all stores share. Pure functions.
 #ifndef ONCE_STORE_CONTROL_PLANE_H_
 #define ONCE_STORE_CONTROL_PLANE_H_
 
@@ -21,6 +21,10 @@ absl::StatusOr<bool> IsAppliedAlready(const PolicyVersionRow& current, int32_t e
 AuditRow AuditOf(const TenantRow& after, const Author& author);
 // `before` is null for a new credential.
 AuditRow AuditOf(AuditAction action, const CredentialRow* before, const CredentialRow& after,
+                 const Author& author);
+// An operator's decision about an operation. The result itself is not in it.
+AuditRow AuditOf(const core::OperationKey& key, absl::string_view handler,
+                 const core::OperationRow& before, const core::OperationRow& after,
                  const Author& author);
 // `before` is empty for the first version.
 AuditRow AuditOf(const std::string& before, const PolicyVersionRow& after);

@@ -39,7 +39,13 @@
 namespace once::store {
 
 // Stored numbers; never renumber.
-enum class AttemptKind : uint8_t { kBegin = 1, kComplete = 2, kAbandon = 3, kRenew = 4 };
+enum class AttemptKind : uint8_t {
+  kBegin = 1,
+  kComplete = 2,
+  kAbandon = 3,
+  kRenew = 4,
+  kResolve = 5,
+};
 
 // Stored numbers; never renumber.
 enum class AttemptOutcome : uint8_t {
@@ -58,6 +64,10 @@ enum class AttemptOutcome : uint8_t {
   kNotFound = 13,
   kRecovery = 14,  // as kTakenOver, to a caller that asks its business data before it acts
   kStale = 15,     // a newer version of the aggregate is done
+  // Of kResolve, where they say what the operator found out.
+  kFoundDone = 16,
+  kFoundRefused = 17,
+  kFoundNotDone = 18,
 };
 
 // What the caller told about this delivery; goes to the attempt log only.
@@ -130,6 +140,36 @@ struct RowChange {
   core::OperationRow after;  // not for kDelete
 };
 
+// Who changes something, and why: what the audit records of it beside the change.
+struct Author {
+  std::string credential_id;  // empty: onced itself
+  std::string reason;         // at most core::kMaxReasonBytes
+};
+
+// Stored numbers; never renumber. The same as once.v1.AuditAction.
+enum class AuditAction : uint8_t {
+  kCreateTenant = 1,
+  kCreateCredential = 2,
+  kExpireCredential = 3,
+  kRevokeCredential = 4,
+  kApplyPolicies = 5,
+  kResolve = 6,
+};
+
+// One change by an operator or an administrator, written in its transaction.
+struct AuditRow {
+  int64_t audit_id = 0;     // set by the store; grows, with gaps
+  core::TenantId tenant;    // 0 where the change belongs to none
+  std::string tenant_name;  // filled in by reads
+  AuditAction action = AuditAction::kCreateTenant;
+  // The tenant's name, the credential's id, "version 3", the handler and event id of an operation.
+  std::string subject;
+  std::string before;  // JSON; empty where there was nothing
+  std::string after;
+  Author author;
+  core::DbTime created;  // set by the store
+};
+
 // What a row that LockAggregates has locked is to be.
 struct AggregateChange {
   core::AggregateKey key;
@@ -140,6 +180,7 @@ struct WriteSet {
   std::vector<RowChange> changes;                // sorted by key, at most one a key
   std::vector<AggregateChange> aggregates = {};  // likewise
   std::vector<AttemptEntry> attempts;
+  std::vector<AuditRow> audit = {};
   // True where this batch may have been committed before (after UNKNOWN): attempt rows that exist
   // are then left as they are.
   bool repeated = false;
@@ -222,12 +263,6 @@ struct CredentialRow {
   bool active = true;
 };
 
-// Who changes something, and why: what the audit records of it beside the change.
-struct Author {
-  std::string credential_id;  // empty: onced itself
-  std::string reason;         // at most core::kMaxReasonBytes
-};
-
 // One version of a tenant's handler policies. Versions are never changed and never removed.
 struct PolicyVersionRow {
   int64_t change_id = 0;  // grows with each version of any tenant, in the order of the commits
@@ -238,29 +273,20 @@ struct PolicyVersionRow {
   core::DbTime created;
 };
 
-// Stored numbers; never renumber. The same as once.v1.AuditAction.
-enum class AuditAction : uint8_t {
-  kCreateTenant = 1,
-  kCreateCredential = 2,
-  kExpireCredential = 3,
-  kRevokeCredential = 4,
-  kApplyPolicies = 5,
+// An entry of the attempt log as it was written.
+struct LoggedAttempt {
+  AttemptEntry entry;
+  core::DbTime logged;
 };
 
-// One change of the control plane, written in its transaction.
-struct AuditRow {
-  int64_t audit_id = 0;     // set by the store; grows, with gaps
-  core::TenantId tenant;    // 0 where the change belongs to none
-  std::string tenant_name;  // filled in by reads
-  AuditAction action = AuditAction::kCreateTenant;
-  std::string subject;  // the tenant's name, the credential's id, "version 3"
-  std::string before;   // JSON; empty where there was nothing
-  std::string after;
-  Author author;
-  core::DbTime created;  // set by the store
+// An operation as it is; the row is unset where there is none, a large result is not read.
+struct OperationRead {
+  core::DbTime now;
+  std::optional<core::OperationRow> row;
 };
 
-// One connection for tenants, credentials, policies, handler names and the audit of all these. Each
+// One connection for tenants, credentials, policies, handler names, the audit of all these, and
+// looks at single operations. Each
 // call is a transaction of its own; those that take an author also write what they changed, if
 // anything, to the audit.
 class ControlSession {
@@ -322,6 +348,12 @@ class ControlSession {
   // Id of a handler name, made where `create` says so; NOT_FOUND otherwise. Ids never change.
   virtual absl::StatusOr<core::HandlerId> InternHandler(core::TenantId tenant,
                                                         absl::string_view name, bool create) = 0;
+
+  virtual absl::StatusOr<OperationRead> ReadOperation(const core::OperationKey& key) = 0;
+  // At most `limit` entries of an operation's log after `after` (unset: from the first), in the
+  // order of their ids: of their arrival, where one server wrote them.
+  virtual absl::StatusOr<std::vector<LoggedAttempt>> ListAttempts(
+      const core::OperationKey& key, const std::optional<EntryId>& after, int limit) = 0;
 
   virtual bool usable() const = 0;
 };

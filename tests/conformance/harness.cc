@@ -75,6 +75,7 @@ struct OutcomeName {
   std::string operator()(const core::ClaimLost&) const { return "ClaimLost"; }
   std::string operator()(const core::CompletionConflict&) const { return "CompletionConflict"; }
   std::string operator()(const core::Abandoned&) const { return "Abandoned"; }
+  std::string operator()(const core::Released&) const { return "Released"; }
   std::string operator()(const core::Renewed&) const { return "Renewed"; }
   std::string operator()(const core::NotFound&) const { return "NotFound"; }
 };

@@ -114,6 +114,9 @@ void MemoryDatabase::Apply(Transaction transaction) {
   for (auto& [key, body] : transaction.bodies) {
     bodies_.emplace(key, std::move(body));
   }
+  for (store::AuditRow& row : transaction.audit) {
+    control_.history.Record(std::move(row), {last_micros_});
+  }
   for (LoggedAttempt& attempt : transaction.attempts) {
     attempts_[attempt.entry.key].push_back(std::move(attempt));
   }

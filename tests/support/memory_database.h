@@ -37,6 +37,7 @@ struct Transaction {
   std::map<core::OperationKey, std::string> bodies;
   std::map<core::AggregateKey, core::AggregateRow> aggregates;
   std::vector<LoggedAttempt> attempts;
+  std::vector<store::AuditRow> audit;
 };
 
 class MemoryDatabase {

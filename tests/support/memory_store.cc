@@ -305,6 +305,7 @@ class MemoryWriteSession final : public store::WriteSession, private SessionBase
     for (const store::AggregateChange& change : writes.aggregates) {
       transaction_.aggregates[change.key] = change.after;
     }
+    transaction_.audit = writes.audit;
     const DbTime now = database_->Now();
     for (const store::AttemptEntry& entry : writes.attempts) {
       if (absl::Status status = CheckAttempt(entry); !status.ok()) return status;
@@ -540,6 +541,23 @@ class MemoryControlSession final : public store::ControlSession, private Session
     return Run<Rows>([&](Control& tables, DbTime) {
       return absl::StatusOr<Rows>(tables.history.ChangesAfter(change_id));
     });
+  }
+  absl::StatusOr<store::OperationRead> ReadOperation(const OperationKey& key) override {
+    if (absl::Status status = Pass(FaultPoint::kControl, {key}); !status.ok()) return status;
+    return store::OperationRead{.now = database_->Now(), .row = database_->Read(key)};
+  }
+  absl::StatusOr<std::vector<store::LoggedAttempt>> ListAttempts(
+      const OperationKey& key, const std::optional<store::EntryId>& after, int limit) override {
+    if (absl::Status status = Pass(FaultPoint::kControl, {key}); !status.ok()) return status;
+    std::vector<LoggedAttempt> rows = database_->Attempts(key);
+    std::sort(rows.begin(), rows.end(), [](const LoggedAttempt& a, const LoggedAttempt& b) {
+      return a.entry.entry < b.entry.entry;
+    });
+    std::erase_if(rows, [&](const LoggedAttempt& row) {
+      return after.has_value() && row.entry.entry <= *after;
+    });
+    rows.resize(std::min(rows.size(), static_cast<size_t>(limit)));
+    return rows;
   }
   absl::StatusOr<std::vector<store::AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
                                                          int64_t before, int limit) override {

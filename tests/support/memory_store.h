@@ -36,10 +36,7 @@ struct MemoryStoreOptions {
   absl::Duration lock_timeout = absl::Seconds(30);
 };
 
-struct LoggedAttempt {
-  store::AttemptEntry entry;
-  core::DbTime logged;
-};
+using store::LoggedAttempt;
 
 class MemoryDatabase;
 

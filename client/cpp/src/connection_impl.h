@@ -6,6 +6,7 @@
 
 #include "once/admin.h"
 #include "once/connection.h"
+#include "once/operator.h"
 #include "once/options.h"
 #include "stub.h"
 
@@ -16,6 +17,9 @@ std::shared_ptr<Connection> MakeConnectionOver(std::shared_ptr<Stub> stub,
                                                ConnectionOptions options);
 std::shared_ptr<AdminConnection> MakeAdminConnectionOver(std::shared_ptr<AdminStub> stub,
                                                          ConnectionOptions options);
+
+std::shared_ptr<OperatorConnection> MakeOperatorConnectionOver(std::shared_ptr<OperatorStub> stub,
+                                                               ConnectionOptions options);
 
 }  // namespace once::client_internal
 

@@ -491,4 +491,31 @@ absl::Status FromProto(const v1::ItemError& error) {
                    error.message(), info);
 }
 
+std::string ToBytes(const AttemptId& id) { return BytesOf(id); }
+AttemptId FromBytes(const std::string& bytes) { return AttemptIdFrom(bytes); }
+OperationState FromProto(v1::OperationState state) { return EnumFromProto(state); }
+DeliverySource FromProto(v1::DeliverySource source) {
+  switch (static_cast<int>(source)) {
+    case v1::DELIVERY_SOURCE_FIRST:
+      return DeliverySource::kFirst;
+    case v1::DELIVERY_SOURCE_REDELIVERY:
+      return DeliverySource::kRedelivery;
+    case v1::DELIVERY_SOURCE_DEAD_LETTER:
+      return DeliverySource::kDeadLetter;
+    case v1::DELIVERY_SOURCE_COMPENSATION:
+      return DeliverySource::kCompensation;
+    case v1::DELIVERY_SOURCE_REPLAY:
+      return DeliverySource::kReplay;
+    default:
+      return DeliverySource::kUnknown;
+  }
+}
+std::optional<Digest> FromProto(const v1::ContentDigest& digest) { return DigestFrom(digest); }
+absl::StatusOr<Receipt> FromProto(const v1::Receipt& receipt) { return ReceiptFrom(receipt); }
+absl::StatusOr<Completed> FromProto(const v1::Completed& completed) {
+  return CompletedFrom(completed);
+}
+InProgress FromProto(const v1::InProgress& in_progress) { return InProgressFrom(in_progress); }
+ClaimLost FromProto(const v1::ClaimLost& lost) { return ClaimLostFrom(lost); }
+
 }  // namespace once::client_internal

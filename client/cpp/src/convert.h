@@ -5,6 +5,8 @@
 #ifndef ONCE_CLIENT_SRC_CONVERT_H_
 #define ONCE_CLIENT_SRC_CONVERT_H_
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,6 +40,17 @@ absl::StatusOr<LookupOutcome> FromProto(const v1::LookupResponse& response);
 Tenant FromProto(const v1::Tenant& tenant);
 absl::StatusOr<Credential> FromProto(const v1::Credential& credential);
 absl::Status FromProto(const v1::ItemError& error);
+
+// Parts that several services answer with.
+std::string ToBytes(const AttemptId& id);
+AttemptId FromBytes(const std::string& bytes);
+OperationState FromProto(v1::OperationState state);
+DeliverySource FromProto(v1::DeliverySource source);
+std::optional<Digest> FromProto(const v1::ContentDigest& digest);
+absl::StatusOr<Receipt> FromProto(const v1::Receipt& receipt);
+absl::StatusOr<Completed> FromProto(const v1::Completed& completed);
+InProgress FromProto(const v1::InProgress& in_progress);
+ClaimLost FromProto(const v1::ClaimLost& lost);
 
 }  // namespace once::client_internal
 

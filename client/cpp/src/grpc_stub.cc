@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "once/v1/admin_service.grpc.pb.h"
 #include "once/v1/idempotency_service.grpc.pb.h"
+#include "once/v1/operator_service.grpc.pb.h"
 #include "once/version.h"
 #include "status_details.h"
 #include "token_source.h"
@@ -251,6 +252,31 @@ class GrpcAdminStub final : public AdminStub {
   const std::unique_ptr<Endpoints<Service>> endpoints_;
 };
 
+class GrpcOperatorStub final : public OperatorStub {
+  using Service = v1::OperatorService;
+  using Rpc = Service::StubInterface;
+
+ public:
+  explicit GrpcOperatorStub(std::unique_ptr<Endpoints<Service>> endpoints)
+      : endpoints_(std::move(endpoints)) {}
+
+  absl::StatusOr<v1::GetOperationResponse> GetOperation(
+      const RpcCall& call, const v1::GetOperationRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::GetOperation);
+  }
+  absl::StatusOr<v1::ListAttemptsResponse> ListAttempts(
+      const RpcCall& call, const v1::ListAttemptsRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::ListAttempts);
+  }
+  absl::StatusOr<v1::ResolveResponse> Resolve(const RpcCall& call,
+                                              const v1::ResolveRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::Resolve);
+  }
+
+ private:
+  const std::unique_ptr<Endpoints<Service>> endpoints_;
+};
+
 template <typename Service>
 absl::StatusOr<std::unique_ptr<Endpoints<Service>>> MakeEndpoints(
     const ConnectionOptions& options) {
@@ -272,6 +298,13 @@ absl::StatusOr<std::shared_ptr<AdminStub>> MakeGrpcAdminStub(const ConnectionOpt
   auto endpoints = MakeEndpoints<v1::AdminService>(options);
   if (!endpoints.ok()) return endpoints.status();
   return std::make_shared<GrpcAdminStub>(*std::move(endpoints));
+}
+
+absl::StatusOr<std::shared_ptr<OperatorStub>> MakeGrpcOperatorStub(
+    const ConnectionOptions& options) {
+  auto endpoints = MakeEndpoints<v1::OperatorService>(options);
+  if (!endpoints.ok()) return endpoints.status();
+  return std::make_shared<GrpcOperatorStub>(*std::move(endpoints));
 }
 
 }  // namespace once::client_internal

@@ -20,9 +20,11 @@ ConnectionOptions WithDefaults(ConnectionOptions options);
 // The policies of a connection for one of its calls.
 RetryContext ContextFor(const ConnectionOptions& connection, const CallOptions& call);
 
-// Both expect checked options with defaults. Errors: a TLS file that cannot be read.
+// All expect checked options with defaults. Errors: a TLS file that cannot be read.
 absl::StatusOr<std::shared_ptr<Stub>> MakeGrpcStub(const ConnectionOptions& options);
 absl::StatusOr<std::shared_ptr<AdminStub>> MakeGrpcAdminStub(const ConnectionOptions& options);
+absl::StatusOr<std::shared_ptr<OperatorStub>> MakeGrpcOperatorStub(
+    const ConnectionOptions& options);
 
 }  // namespace once::client_internal
 

@@ -94,6 +94,7 @@ void MakeCanonical(v1::HandlerPolicy& policy) {
   if (policy.lease().ByteSizeLong() == 0) policy.clear_lease();
   if (policy.digest().ByteSizeLong() == 0) policy.clear_digest();
   if (policy.retention().ByteSizeLong() == 0) policy.clear_retention();
+  if (policy.order().ByteSizeLong() == 0) policy.clear_order();
 }
 
 }  // namespace
@@ -145,6 +146,8 @@ absl::string_view ToString(AuditAction action) {
       return "REVOKE_CREDENTIAL";
     case AuditAction::kApplyHandlerPolicies:
       return "APPLY_HANDLER_POLICIES";
+    case AuditAction::kResolve:
+      return "RESOLVE";
   }
   return "";
 }
@@ -158,7 +161,7 @@ PolicyVersion FromProto(const v1::HandlerPolicyVersion& version) {
 
 absl::StatusOr<AuditRecord> FromProto(const v1::AuditRecord& proto) {
   if (proto.action() < v1::AUDIT_ACTION_CREATE_TENANT ||
-      proto.action() > v1::AUDIT_ACTION_APPLY_HANDLER_POLICIES) {
+      proto.action() > v1::AUDIT_ACTION_RESOLVE) {
     return absl::InternalError(
         "the audit has an action that this client does not know; it may be older than the server");
   }

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "once/v1/admin_service.pb.h"
 #include "once/v1/idempotency_service.pb.h"
+#include "once/v1/operator_service.pb.h"
 
 namespace once::client_internal {
 
@@ -62,6 +63,17 @@ class AdminStub {
       const RpcCall& call, const v1::ApplyHandlerPoliciesRequest& request) = 0;
   virtual absl::StatusOr<v1::ListAuditRecordsResponse> ListAuditRecords(
       const RpcCall& call, const v1::ListAuditRecordsRequest& request) = 0;
+};
+
+class OperatorStub {
+ public:
+  virtual ~OperatorStub() = default;
+  virtual absl::StatusOr<v1::GetOperationResponse> GetOperation(
+      const RpcCall& call, const v1::GetOperationRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListAttemptsResponse> ListAttempts(
+      const RpcCall& call, const v1::ListAttemptsRequest& request) = 0;
+  virtual absl::StatusOr<v1::ResolveResponse> Resolve(const RpcCall& call,
+                                                      const v1::ResolveRequest& request) = 0;
 };
 
 }  // namespace once::client_internal

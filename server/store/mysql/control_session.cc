@@ -7,7 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "store/control_plane.h"
+#include "store/mysql/history.h"
 #include "store/mysql/schema.h"
+#include "store/mysql/statements.h"
 
 namespace once::store::mysql {
 namespace {
@@ -412,14 +414,7 @@ absl::StatusOr<std::vector<PolicyVersionRow>> MysqlControlSession::ReadPolicyCha
 // ---- audit ----
 
 absl::Status MysqlControlSession::WriteAudit(const AuditRow& row) {
-  SqlBuilder sql(
-      "INSERT INTO audit_record(tenant_id,action,subject,state_before,state_after,credential_id,"
-      "reason,created_us) VALUES (");
-  sql.Int(row.tenant.value).Raw(",").Int(static_cast<int>(row.action)).Raw(",");
-  sql.Bytes(row.subject).Raw(",").BytesOrNull(row.before).Raw(",").BytesOrNull(row.after).Raw(",");
-  sql.Bytes(row.author.credential_id).Raw(",").Bytes(row.author.reason).Raw(",");
-  sql.Raw(kNowMicros).Raw(")");
-  return session_.connection->Execute(sql.text()).status();
+  return session_.connection->Execute(InsertAudit(row)).status();
 }
 
 absl::StatusOr<std::vector<AuditRow>> MysqlControlSession::ListAudit(
@@ -470,6 +465,40 @@ absl::StatusOr<core::HandlerId> MysqlControlSession::InternHandler(core::TenantI
   }
   if (!id.has_value()) return absl::NotFoundError("there is no such handler");
   return *id;
+}
+
+// ---- one operation ----
+
+absl::StatusOr<OperationRead> MysqlControlSession::ReadOperation(const core::OperationKey& key) {
+  const core::OperationKey* const keys[] = {&key};
+  OperationRead read;
+  const absl::Status status = InTransaction([&] {
+    read.row.reset();
+    const std::string sql = SelectOperations(keys, session_.statement_bytes).front().sql;
+    absl::Status got = session_.connection->Query(sql, [&](RowReader& reader) {
+      SelectedOperation selected = mysql::ReadOperation(reader);
+      read.now = selected.moment.now;
+      read.row = std::move(selected.row);
+    });
+    if (!got.ok() || read.row.has_value()) return got;
+    return session_.connection->Query(SelectNow(),
+                                      [&](RowReader& reader) { read.now = ReadNow(reader).now; });
+  });
+  if (!status.ok()) return status;
+  return read;
+}
+
+absl::StatusOr<std::vector<LoggedAttempt>> MysqlControlSession::ListAttempts(
+    const core::OperationKey& key, const std::optional<EntryId>& after, int limit) {
+  std::vector<LoggedAttempt> rows;
+  const absl::Status status = InTransaction([&] {
+    rows.clear();
+    return session_.connection->Query(SelectAttempts(key, after, limit), [&](RowReader& reader) {
+      rows.push_back(ReadLoggedAttempt(key, reader));
+    });
+  });
+  if (!status.ok()) return status;
+  return rows;
 }
 
 }  // namespace once::store::mysql

@@ -55,6 +55,10 @@ class MysqlControlSession final : public ControlSession {
   absl::StatusOr<std::vector<AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
                                                   int64_t before, int limit) override;
 
+  absl::StatusOr<OperationRead> ReadOperation(const core::OperationKey& key) override;
+  absl::StatusOr<std::vector<LoggedAttempt>> ListAttempts(const core::OperationKey& key,
+                                                          const std::optional<EntryId>& after,
+                                                          int limit) override;
   absl::StatusOr<core::HandlerId> InternHandler(core::TenantId tenant, absl::string_view name,
                                                 bool create) override;
 

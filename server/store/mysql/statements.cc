@@ -552,6 +552,17 @@ std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries,
       });
 }
 
+std::string InsertAudit(const AuditRow& row) {
+  SqlBuilder sql(
+      "INSERT INTO audit_record(tenant_id,action,subject,state_before,state_after,credential_id,"
+      "reason,created_us) VALUES (");
+  sql.Int(row.tenant.value).Raw(",").Int(static_cast<int>(row.action)).Raw(",");
+  sql.Bytes(row.subject).Raw(",").BytesOrNull(row.before).Raw(",").BytesOrNull(row.after).Raw(",");
+  sql.Bytes(row.author.credential_id).Raw(",").Bytes(row.author.reason).Raw(",");
+  sql.Raw(kNowMicros).Raw(")");
+  return sql.text();
+}
+
 std::string SelectNow() { return absl::StrCat("SELECT ", kMomentColumns); }
 
 ServerMoment ReadNow(RowReader& reader) {

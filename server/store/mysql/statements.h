@@ -88,6 +88,8 @@ std::vector<RowStatement> SelectBodies(absl::Span<const core::OperationKey* cons
 std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries, bool repeated,
                                          Values values, size_t limit);
 
+std::string InsertAudit(const AuditRow& row);
+
 // For reads that found no row.
 std::string SelectNow();
 ServerMoment ReadNow(RowReader& reader);

@@ -201,6 +201,10 @@ absl::Status MysqlWriteSession::RestampFreshRows(absl::Span<const NewOperation> 
 absl::Status MysqlWriteSession::Write(const WriteSet& writes) {
   if (absl::Status status = WriteChanges(writes.changes); !status.ok()) return status;
   if (absl::Status status = WriteAggregates(writes.aggregates); !status.ok()) return status;
+  for (const AuditRow& row : writes.audit) {
+    const absl::StatusOr<uint64_t> written = session_.connection->Execute(InsertAudit(row));
+    if (!written.ok()) return Unexpected(written.status());
+  }
   const absl::StatusOr<uint64_t> logged =
       RunAll(InsertAttempts(writes.attempts, writes.repeated, Form(), session_.statement_bytes));
   return Unexpected(logged.status());

@@ -8,6 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "store/control_plane.h"
 #include "store/sqlite/errors.h"
+#include "store/sqlite/history.h"
+#include "store/sqlite/statements.h"
 
 namespace once::store::sqlite {
 namespace {
@@ -192,6 +194,23 @@ class SqliteControlSession final : public ControlSession {
 
   absl::StatusOr<std::vector<PolicyVersionRow>> ReadPolicyChanges(int64_t change_id) override {
     return Reading<std::vector<PolicyVersionRow>>([&] { return SelectPolicyChanges(change_id); });
+  }
+
+  absl::StatusOr<OperationRead> ReadOperation(const core::OperationKey& key) override {
+    return Reading<OperationRead>([&]() -> absl::StatusOr<OperationRead> {
+      absl::StatusOr<ReadStatements> reads = ReadStatements::Prepare(*connection_);
+      if (!reads.ok()) return reads.status();
+      auto row = reads->SelectOperation(key);
+      if (!row.ok()) return row.status();
+      return OperationRead{.now = file_->clock.Now(), .row = *std::move(row)};
+    });
+  }
+
+  absl::StatusOr<std::vector<LoggedAttempt>> ListAttempts(const core::OperationKey& key,
+                                                          const std::optional<EntryId>& after,
+                                                          int limit) override {
+    return Reading<std::vector<LoggedAttempt>>(
+        [&] { return SelectAttempts(*connection_, key, after, limit); });
   }
 
   absl::StatusOr<std::vector<AuditRow>> ListAudit(std::optional<core::TenantId> tenant,
@@ -438,25 +457,9 @@ class SqliteControlSession final : public ControlSession {
   template <typename Row, typename Record>
   absl::StatusOr<Row> Audited(absl::StatusOr<Row> changed, core::DbTime now, Record record) {
     if (!changed.ok()) return changed;
-    absl::Status status = InsertAudit(record(*changed), now);
+    absl::Status status = InsertAudit(*connection_, record(*changed), now);
     if (!status.ok()) return status;
     return changed;
-  }
-
-  absl::Status InsertAudit(const AuditRow& row, core::DbTime now) {
-    absl::StatusOr<Statement> insert = connection_->Prepare(
-        "INSERT INTO audit_record (tenant_id, action, subject, state_before, state_after,"
-        " credential_id, reason, created_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
-    if (!insert.ok()) return insert.status();
-    insert->BindInt(1, row.tenant.value);
-    insert->BindInt(2, static_cast<int64_t>(row.action));
-    insert->BindBlob(3, row.subject);
-    insert->BindOptionalBlob(4, row.before);
-    insert->BindOptionalBlob(5, row.after);
-    insert->BindBlob(6, row.author.credential_id);
-    insert->BindBlob(7, row.author.reason);
-    insert->BindInt(8, now.micros);
-    return insert->Run().status();
   }
 
   absl::StatusOr<std::vector<AuditRow>> SelectAudit(std::optional<core::TenantId> tenant,

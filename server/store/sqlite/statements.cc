@@ -444,4 +444,22 @@ absl::Status WriteStatements::UpdateAggregate(const AggregateChange& change) {
                        : absl::InternalError("sqlite: a locked aggregate is gone");
 }
 
+// ---- audit ----
+
+absl::Status InsertAudit(Connection& connection, const AuditRow& row, core::DbTime now) {
+  absl::StatusOr<Statement> insert = connection.Prepare(
+      "INSERT INTO audit_record (tenant_id, action, subject, state_before, state_after,"
+      " credential_id, reason, created_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+  if (!insert.ok()) return insert.status();
+  insert->BindInt(1, row.tenant.value);
+  insert->BindInt(2, static_cast<int64_t>(row.action));
+  insert->BindBlob(3, row.subject);
+  insert->BindOptionalBlob(4, row.before);
+  insert->BindOptionalBlob(5, row.after);
+  insert->BindBlob(6, row.author.credential_id);
+  insert->BindBlob(7, row.author.reason);
+  insert->BindInt(8, now.micros);
+  return insert->Run().status();
+}
+
 }  // namespace once::store::sqlite

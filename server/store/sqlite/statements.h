@@ -71,6 +71,8 @@ class WriteStatements {
   Statement update_aggregate_;
 };
 
+absl::Status InsertAudit(Connection& connection, const AuditRow& row, core::DbTime now);
+
 // The greatest fence of deleted operations, as the file knows it.
 absl::StatusOr<core::Fence> SelectFenceFloor(Connection& connection);
 

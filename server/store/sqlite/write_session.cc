@@ -139,6 +139,10 @@ class SqliteWriteSession final : public WriteSession {
     for (const AggregateChange& change : writes.aggregates) {
       if (absl::Status status = link_->writes.UpdateAggregate(change); !status.ok()) return status;
     }
+    for (const AuditRow& row : writes.audit) {
+      absl::Status status = InsertAudit(link_->connection, row, now_);
+      if (!status.ok()) return status;
+    }
     for (const AttemptEntry& entry : writes.attempts) {
       absl::Status status = link_->writes.InsertAttempt(entry, now_, writes.repeated);
       if (!status.ok()) return status;

@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from once.internal.v1 import wire_status_pb2
 from once.v1 import admin_service_pb2, admin_service_pb2_grpc
 from once.v1 import idempotency_service_pb2 as service_pb2
-from once.v1 import idempotency_service_pb2_grpc, policy_pb2, types_pb2
+from once.v1 import idempotency_service_pb2_grpc, operator_service_pb2, operator_service_pb2_grpc, policy_pb2, types_pb2
 
 DEADLINE = 60
 
@@ -87,6 +87,7 @@ class Caller:
         self.metadata = [] if token is None else [("authorization", f"Bearer {token}")]
         self.idempotency = idempotency_service_pb2_grpc.IdempotencyServiceStub(self.channel)
         self.admin = admin_service_pb2_grpc.AdminServiceStub(self.channel)
+        self.operator = operator_service_pb2_grpc.OperatorServiceStub(self.channel)
 
     def close(self) -> None:
         self.channel.close()
@@ -142,6 +143,23 @@ class Caller:
         if wait is not None:
             request.wait.CopyFrom(duration(wait))
         return self.call(self.idempotency.Lookup, request)
+
+    # ---- for operators ----
+
+    def operation(self, handler: str, event_id: bytes) -> operator_service_pb2.Operation:
+        return self.call(self.operator.GetOperation, operator_service_pb2.GetOperationRequest(
+            handler=handler, event_id=event_id)).operation
+
+    def log(self, handler: str, event_id: bytes, **fields) -> operator_service_pb2.ListAttemptsResponse:
+        return self.call(self.operator.ListAttempts, operator_service_pb2.ListAttemptsRequest(
+            handler=handler, event_id=event_id, **fields))
+
+    def resolve(self, handler: str, event_id: bytes, claim, verdict: str, evidence: str = "a test",
+                **fields) -> operator_service_pb2.ResolveResponse:
+        """`claim`: what names it, with attempt_id and fence. `verdict`: DONE, REFUSED or NOT_DONE."""
+        return self.call(self.operator.Resolve, operator_service_pb2.ResolveRequest(
+            handler=handler, event_id=event_id, attempt_id=claim.attempt_id, fence=claim.fence,
+            verdict=operator_service_pb2.ResolveRequest.Verdict.Value(f"VERDICT_{verdict}"), evidence=evidence, **fields))
 
     # ---- the control plane ----
 

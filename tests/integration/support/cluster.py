@@ -5,6 +5,8 @@ import itertools
 import pathlib
 import sqlite3
 
+from once.v1 import admin_service_pb2
+
 from . import onced as onced_program
 from .caller import Caller
 from .databases import DatabaseServer
@@ -69,6 +71,11 @@ class Tenant:
         self.token = cluster.admin.create_credential(name).token
         self.callers = [Caller(server.address, self.token) for server in cluster.ends]
         self.a, self.b = self.callers[0], self.callers[-1]
+
+    def operator(self, patterns=()) -> Caller:
+        """A caller of role operator at the last server. To be closed."""
+        made = self.cluster.admin.create_credential(self.name, role=admin_service_pb2.ROLE_OPERATOR, patterns=patterns)
+        return Caller(self.cluster.ends[-1].address, made.token)
 
     def apply_policies(self, text: str, **fields):
         """Applies policies and waits until every server goes by them."""

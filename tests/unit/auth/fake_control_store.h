@@ -197,6 +197,13 @@ class FakeControlStore final : public store::Store {
         return store_->history_.AuditBefore(tenant, before, limit);
       });
     }
+    absl::StatusOr<store::OperationRead> ReadOperation(const core::OperationKey&) override {
+      return absl::UnimplementedError("not needed here");
+    }
+    absl::StatusOr<std::vector<store::LoggedAttempt>> ListAttempts(
+        const core::OperationKey&, const std::optional<store::EntryId>&, int) override {
+      return absl::UnimplementedError("not needed here");
+    }
     absl::StatusOr<core::HandlerId> InternHandler(core::TenantId, absl::string_view,
                                                   bool) override {
       return absl::UnimplementedError("not needed here");

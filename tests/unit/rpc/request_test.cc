@@ -259,6 +259,45 @@ TEST_F(RequestTest, AnOrderNeedsTheAggregate) {
   EXPECT_EQ(call->delivery.aggregate_id, "account-1") << "the attempt log tells of it, too";
 }
 
+TEST_F(RequestTest, ResolveSaysWhatWasFoundAndByWhom) {
+  principal_.credential_id = "0123456789abcdef";
+  v1::ResolveRequest request;
+  request.set_handler("points.grant");
+  request.set_event_id("evt-1");
+  request.set_attempt_id(kAttempt);
+  request.set_fence(17);
+  request.set_verdict(v1::ResolveRequest::VERDICT_REFUSED);
+  request.set_result("no funds");
+  request.set_content_type("text/plain");
+  request.set_evidence("the bank's letter of 3 May");
+  const auto call = Convert(request);
+  ASSERT_THAT(call, IsOk());
+  EXPECT_EQ(call->request.verdict, core::Verdict::kRefused);
+  EXPECT_EQ(call->request.result, "no funds");
+  EXPECT_EQ(call->request.fingerprint,
+            core::FingerprintOf(core::ReceiptStatus::kRejected, "text/plain", "no funds"));
+  EXPECT_EQ(call->author.reason, "the bank's letter of 3 May");
+  EXPECT_EQ(call->author.credential_id, principal_.credential_id);
+
+  v1::ResolveRequest none = request;
+  none.clear_verdict();
+  EXPECT_THAT(Convert(none),
+              IsError(ErrorReason::kInvalidField, "verdict must be DONE, REFUSED or NOT_DONE"));
+  v1::ResolveRequest unfounded = request;
+  unfounded.clear_evidence();
+  EXPECT_THAT(Convert(unfounded), IsError(ErrorReason::kInvalidField, "evidence is empty"));
+  unfounded.set_evidence(std::string(256, 'x'));
+  EXPECT_THAT(Convert(unfounded),
+              IsError(ErrorReason::kInvalidField, "evidence is 256 bytes; the limit is 255"));
+  v1::ResolveRequest idle = request;
+  idle.set_verdict(v1::ResolveRequest::VERDICT_NOT_DONE);
+  EXPECT_THAT(Convert(idle),
+              IsError(ErrorReason::kInvalidField, "result has no meaning with NOT_DONE"));
+  v1::ResolveRequest elsewhere = request;
+  elsewhere.set_handler("orders");
+  EXPECT_THAT(Convert(elsewhere), IsError(ErrorReason::kPermissionDenied, "does not cover"));
+}
+
 TEST_F(RequestTest, HandlerMustBeCovered) {
   v1::BeginRequest request = Begin();
   request.set_handler("orders");

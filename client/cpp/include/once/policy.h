@@ -75,6 +75,7 @@ enum class AuditAction {
   kExpireCredential = 3,
   kRevokeCredential = 4,
   kApplyHandlerPolicies = 5,
+  kResolve = 6,
 };
 absl::string_view ToString(AuditAction action);
 

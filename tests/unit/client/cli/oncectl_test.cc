@@ -18,6 +18,7 @@
 #include "input.h"
 #include "once/mocks/mock_admin_connection.h"
 #include "once/mocks/mock_connection.h"
+#include "once/mocks/mock_operator_connection.h"
 #include "status_details.h"
 
 namespace once::cli {
@@ -44,7 +45,9 @@ class OncectlTest : public testing::Test {
     std::ostringstream out;
     std::ostringstream err;
     World world{
-        in, out, err,
+        in,
+        out,
+        err,
         [this](ConnectionOptions options) -> absl::StatusOr<std::shared_ptr<Connection>> {
           options_ = std::move(options);
           return connection_;
@@ -52,6 +55,10 @@ class OncectlTest : public testing::Test {
         [this](ConnectionOptions options) -> absl::StatusOr<std::shared_ptr<AdminConnection>> {
           options_ = std::move(options);
           return admin_;
+        },
+        [this](ConnectionOptions options) -> absl::StatusOr<std::shared_ptr<OperatorConnection>> {
+          options_ = std::move(options);
+          return operator_;
         }};
     const ExitCode code = cli::Run(arguments, world);
     out_ = out.str();
@@ -63,6 +70,8 @@ class OncectlTest : public testing::Test {
       std::make_shared<StrictMock<once_mocks::MockConnection>>();
   std::shared_ptr<StrictMock<once_mocks::MockAdminConnection>> admin_ =
       std::make_shared<StrictMock<once_mocks::MockAdminConnection>>();
+  std::shared_ptr<StrictMock<once_mocks::MockOperatorConnection>> operator_ =
+      std::make_shared<StrictMock<once_mocks::MockOperatorConnection>>();
   std::optional<ConnectionOptions> options_;
   std::string out_;
   std::string err_;
@@ -73,6 +82,71 @@ Granted SomeGrant() {
   granted.claim = {*AttemptId::Parse(kAttempt), Fence{1700000000000001}, absl::Seconds(30),
                    absl::FromUnixSeconds(60)};
   return granted;
+}
+
+TEST_F(OncectlTest, AnOperationIsShown) {
+  Operation operation;
+  operation.id = {"points.grant", "order-1"};
+  operation.state = OperationState::kInDoubt;
+  operation.latest_claim.attempt_id = *AttemptId::Parse(kAttempt);
+  operation.latest_claim.fence = Fence{17};
+  operation.latest_claim.consumer = "worker-1\x1b[2J";
+  EXPECT_CALL(*operator_, GetOperation(_, _))
+      .WillRepeatedly([&](const OperationId& id, const CallOptions&) {
+        EXPECT_EQ(id.handler, "points.grant");
+        EXPECT_EQ(id.event_id, "\x0a");
+        return operation;
+      });
+  EXPECT_EQ(Oncectl({"operation", "show", "points.grant", "hex:0a"}), ExitCode::kDone);
+  EXPECT_THAT(out_, HasSubstr("state: IN_DOUBT\n"));
+  EXPECT_THAT(out_, HasSubstr("fence: 17\n"));
+  EXPECT_THAT(out_, HasSubstr("worker-1\\x1b[2J"));
+  EXPECT_EQ(Oncectl({"--json", "operation", "show", "points.grant", "hex:0a"}), ExitCode::kDone);
+  EXPECT_THAT(out_, HasSubstr(R"("latest_claim":{"attempt_id":")"));
+}
+
+TEST_F(OncectlTest, TheLogOfAnOperationIsATable) {
+  Page<LoggedAttempt> page;
+  page.items.resize(1);
+  page.items[0].kind = "BEGIN";
+  page.items[0].outcome = "TAKEN_OVER";
+  page.items[0].delivery = Delivery{"offset 17", DeliverySource::kRedelivery};
+  EXPECT_CALL(*operator_, ListAttempts(_, _, _)).WillOnce(Return(page));
+  EXPECT_EQ(Oncectl({"operation", "attempts", "h", "e"}), ExitCode::kDone);
+  EXPECT_THAT(out_, HasSubstr("begin  taken_over"));
+  EXPECT_THAT(out_, HasSubstr("redelivery offset 17"));
+}
+
+TEST_F(OncectlTest, ResolveSaysWhatWasFound) {
+  const std::vector<std::string> claim = {"--attempt-id", kAttempt, "--fence", "17"};
+  const auto resolve = [&](const std::string& verdict, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"operation", "resolve", "h", "e", verdict};
+    arguments.insert(arguments.end(), claim.begin(), claim.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Oncectl(arguments, "from a file");
+  };
+  EXPECT_EQ(resolve("done", {}), ExitCode::kUsage) << "no evidence";
+  EXPECT_EQ(resolve("perhaps", {"--evidence", "x"}), ExitCode::kUsage);
+  std::vector<Resolution> sent;
+  const std::vector<ResolveOutcome> outcomes = {Released{}, Completed{}, ClaimLost{}};
+  EXPECT_CALL(*operator_, Resolve(_, _))
+      .WillRepeatedly([&](const Resolution& resolution, const CallOptions&) -> ResolveOutcome {
+        sent.push_back(resolution);
+        return outcomes[sent.size() - 1];
+      });
+  EXPECT_EQ(resolve("not-done", {"--evidence", "no such payment"}), ExitCode::kDone);
+  EXPECT_EQ(out_, "released\n");
+  EXPECT_EQ(resolve("done", {"--evidence", "x", "--result-file", "-"}), ExitCode::kDone);
+  EXPECT_EQ(resolve("refused", {"--evidence", "x", "--result-string", "no"}), ExitCode::kClaimLost);
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(sent[0].verdict, Verdict::kNotDone);
+  EXPECT_EQ(sent[0].evidence, "no such payment");
+  EXPECT_EQ(sent[0].attempt_id, *AttemptId::Parse(kAttempt));
+  EXPECT_EQ(sent[0].fence, Fence{17});
+  EXPECT_EQ(sent[1].verdict, Verdict::kDone);
+  EXPECT_EQ(sent[1].result, "from a file");
+  EXPECT_EQ(sent[2].verdict, Verdict::kRefused);
+  EXPECT_EQ(sent[2].result, "no");
 }
 
 TEST_F(OncectlTest, BeginSendsWhatTheCommandLineSays) {
