@@ -77,4 +77,8 @@ ExitCode ExitCodeFor(const ResolveOutcome& outcome) {
   return std::visit(Codes{ExitCode::kDone}, outcome);
 }
 
+ExitCode ExitCodeFor(const ResetOutcome& outcome) {
+  return std::visit(Codes{ExitCode::kDone}, outcome);
+}
+
 }  // namespace once::cli

@@ -35,6 +35,7 @@ ExitCode ExitCodeFor(const AbandonOutcome& outcome);
 ExitCode ExitCodeFor(const RenewOutcome& outcome);
 ExitCode ExitCodeFor(const LookupOutcome& outcome);
 ExitCode ExitCodeFor(const ResolveOutcome& outcome);
+ExitCode ExitCodeFor(const ResetOutcome& outcome);
 
 }  // namespace once::cli
 

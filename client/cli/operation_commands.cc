@@ -21,6 +21,7 @@ struct OperationFlags {
   std::string result_file;
   std::string content_type;
   std::string evidence;
+  std::string reason;
 };
 
 absl::StatusOr<OperatorClient> OperatorClientOf(const Session& session) {
@@ -84,6 +85,14 @@ ExitCode Resolve(const OperationFlags& flags, const Session& session,
   return session.Finish(client.Resolve(*resolution));
 }
 
+ExitCode Reset(const OperationFlags& flags, const Session& session, const OperatorClient& client) {
+  const auto id = OperationOf(flags);
+  if (!id.ok()) return session.Fail(id.status());
+  CallOptions options;
+  options.reason = flags.reason;
+  return session.Finish(client.Reset(*id, Fence{flags.fence}, options));
+}
+
 CLI::App* AddOperation(CLI::App& group, Session& session, const std::string& name,
                        const std::string& description, const std::shared_ptr<OperationFlags>& flags,
                        ExitCode (*action)(const OperationFlags&, const Session&,
@@ -132,6 +141,13 @@ void AddOperationCommands(CLI::App& app, Session& session) {
   text->excludes(resolve->add_option("--result-file", flags->result_file,
                                      "file with the result; - is the standard input"));
   resolve->add_option("--content-type", flags->content_type, "media type of the result");
+
+  flags = std::make_shared<OperationFlags>();
+  CLI::App* reset = AddOperation(*group, session, "reset",
+                                 "Let a completed one run again; its receipt is kept as a past one",
+                                 flags, Reset);
+  reset->add_option("--fence", flags->fence, "of the receipt, from show")->required();
+  reset->add_option("--reason", flags->reason, "why, for the log and the audit")->required();
 }
 
 }  // namespace once::cli

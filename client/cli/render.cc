@@ -261,6 +261,7 @@ Json ToJson(const RenewOutcome& outcome) { return std::visit(Describe{}, outcome
 Json ToJson(const LookupOutcome& outcome) { return std::visit(Describe{}, outcome); }
 
 Json ToJson(const ResolveOutcome& outcome) { return std::visit(Describe{}, outcome); }
+Json ToJson(const ResetOutcome& outcome) { return std::visit(Describe{}, outcome); }
 
 Json ToJson(const Operation& operation) {
   Json json = {{"handler", operation.id.handler},
@@ -279,6 +280,13 @@ Json ToJson(const Operation& operation) {
     json["earlier_attempt_count"] = operation.earlier_attempt_count;
   }
   if (operation.receipt.has_value()) json["receipt"] = ToJson(*operation.receipt);
+  for (const PastReceipt& past : operation.past_receipts) {
+    json["past_receipts"].push_back({{"reset_time", Text(past.reset_time)},
+                                     {"credential_id", past.credential_id},
+                                     {"reason", past.reason},
+                                     {"attempt_id", past.attempt_id.ToString()},
+                                     {"receipt", ToJson(past.receipt)}});
+  }
   return json;
 }
 

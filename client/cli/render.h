@@ -25,6 +25,7 @@ Json ToJson(const AbandonOutcome& outcome);
 Json ToJson(const RenewOutcome& outcome);
 Json ToJson(const LookupOutcome& outcome);
 Json ToJson(const ResolveOutcome& outcome);
+Json ToJson(const ResetOutcome& outcome);
 Json ToJson(const Operation& operation);
 Json ToJson(const LoggedAttempt& attempt);
 Json ToJson(const Tenant& tenant);

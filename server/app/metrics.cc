@@ -207,7 +207,7 @@ std::vector<MetricInfo> AllMetrics() {
        "Calls answered. `outcome` is the outcome in lower case (granted, replayed, in_progress, "
        "...), the error's reason in upper "
        "case (INVALID_FIELD, OVERLOADED, ...), `batch` for a batch that was answered, or `ok` for "
-       "AdminService."},
+       "AdminService and for looks of OperatorService."},
       {"once_call_seconds",
        kHistogram,
        {"method"},

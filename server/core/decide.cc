@@ -331,6 +331,31 @@ Decision<ResolveOutcome> DecideResolve(const OperationRow* row, const ResolveReq
   return {.outcome = std::move(completed), .row_after = std::move(after)};
 }
 
+Decision<ResetOutcome> DecideReset(const OperationRow* row, const ResetRequest& request,
+                                   DbTime now) {
+  if (row == nullptr) {
+    return {.outcome = NotFound{}, .row_after = std::nullopt};
+  }
+  if (row->claim.fence != request.fence) {
+    return {.outcome = ClaimLostOf(*row, AttemptId{}, request.fence, now),
+            .row_after = std::nullopt};
+  }
+  if (row->state == RowState::kClaimed) {
+    return {.outcome = InProgressOf(*row, InProgress::Reason::kHeld, now),
+            .row_after = std::nullopt};
+  }
+  if (!row->receipt.has_value()) {
+    return {.outcome = Released{}, .row_after = std::nullopt};  // it was reset, or given back
+  }
+  OperationRow after = *row;
+  after.state = RowState::kReleased;
+  after.receipt.reset();
+  after.unknown.reset();
+  after.unknown_attempts = 0;
+  after.claim.lease_expires = std::min(row->claim.lease_expires, now);
+  return {.outcome = Released{}, .row_after = std::move(after)};
+}
+
 LookupOutcome DecideLookup(const OperationRow* row, const LookupRequest& request, DbTime now) {
   if (row == nullptr) {
     return NotFound{};

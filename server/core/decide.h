@@ -98,7 +98,8 @@ struct Abandoned {
   bool forgotten = false;
 };
 
-// An operator decided that the operation did not happen: the next Begin is granted.
+// An operator decided that the operation did not happen, or shall happen again: the next Begin is
+// granted.
 struct Released {};
 
 struct Renewed {
@@ -116,6 +117,7 @@ using AbandonOutcome = std::variant<Abandoned, ClaimLost, NotFound>;
 using RenewOutcome = std::variant<Renewed, ClaimLost, NotFound>;
 using ResolveOutcome =
     std::variant<Completed, Released, InProgress, ClaimLost, CompletionConflict, NotFound>;
+using ResetOutcome = std::variant<Released, InProgress, ClaimLost, NotFound>;
 using LookupOutcome =
     std::variant<Completed, InProgress, Conflict, InDoubt, Expired, Unclaimed, NotFound>;
 
@@ -172,6 +174,11 @@ struct ResolveRequest {
   Sha256 fingerprint{};  // FingerprintOf(status, content_type, result)
 };
 
+// The receipt's fence, so that a later one is not reset.
+struct ResetRequest {
+  Fence fence;
+};
+
 struct RenewRequest {
   AttemptId attempt;
   Fence fence;
@@ -216,6 +223,10 @@ Decision<RenewOutcome> DecideRenew(const OperationRow* row, const RenewRequest& 
 // Ends an operation whose lease is over, or which was given back. A live claim is its holder's.
 Decision<ResolveOutcome> DecideResolve(const OperationRow* row, const ResolveRequest& request,
                                        DbTime now);
+// Lets a completed operation run again. Its receipt goes to the past receipts; digest and fence
+// stay, so that other content is a conflict still and the next claim has a higher fence.
+Decision<ResetOutcome> DecideReset(const OperationRow* row, const ResetRequest& request,
+                                   DbTime now);
 LookupOutcome DecideLookup(const OperationRow* row, const LookupRequest& request, DbTime now);
 
 // State as callers see it.

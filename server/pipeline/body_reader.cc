@@ -51,6 +51,7 @@ core::Receipt* ReceiptWithoutBody(core::ResolveOutcome& outcome) {
 }
 core::Receipt* ReceiptWithoutBody(core::AbandonOutcome&) { return nullptr; }
 core::Receipt* ReceiptWithoutBody(core::RenewOutcome&) { return nullptr; }
+core::Receipt* ReceiptWithoutBody(core::ResetOutcome&) { return nullptr; }
 
 bool PutBody(ResultBody& body, core::Receipt& receipt) {
   if (static_cast<int64_t>(body.bytes.size()) != receipt.result_size) return false;

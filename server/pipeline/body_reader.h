@@ -30,6 +30,7 @@ core::Receipt* ReceiptWithoutBody(core::CompleteOutcome& outcome);
 core::Receipt* ReceiptWithoutBody(core::AbandonOutcome& outcome);
 core::Receipt* ReceiptWithoutBody(core::RenewOutcome& outcome);
 core::Receipt* ReceiptWithoutBody(core::ResolveOutcome& outcome);
+core::Receipt* ReceiptWithoutBody(core::ResetOutcome& outcome);
 core::Receipt* ReceiptWithoutBody(core::LookupOutcome& outcome);
 
 struct ResultBody {

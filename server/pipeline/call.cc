@@ -39,6 +39,9 @@ void AnswerNotFound(WriteCall& call) {
     void operator()(const std::shared_ptr<Reply<core::ResolveOutcome>>& reply) const {
       reply->Answer(core::ResolveOutcome(core::NotFound{}));
     }
+    void operator()(const std::shared_ptr<Reply<core::ResetOutcome>>& reply) const {
+      reply->Answer(core::ResetOutcome(core::NotFound{}));
+    }
   };
   std::visit(Visitor{call.command}, call.reply);
 }

@@ -79,7 +79,7 @@ class Place {
 using WriteReply = std::variant<
     std::shared_ptr<Reply<core::BeginOutcome>>, std::shared_ptr<Reply<core::CompleteOutcome>>,
     std::shared_ptr<Reply<core::AbandonOutcome>>, std::shared_ptr<Reply<core::RenewOutcome>>,
-    std::shared_ptr<Reply<core::ResolveOutcome>>>;
+    std::shared_ptr<Reply<core::ResolveOutcome>>, std::shared_ptr<Reply<core::ResetOutcome>>>;
 
 // A command for a committer. `reply` has the alternative of the command's index.
 struct WriteCall {

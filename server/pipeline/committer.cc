@@ -29,6 +29,9 @@ bool ChangesRow(const store::Answer& answer) {
       return std::holds_alternative<core::Completed>(outcome) ||
              std::holds_alternative<core::Released>(outcome);
     }
+    bool operator()(const core::ResetOutcome& outcome) const {
+      return std::holds_alternative<core::Released>(outcome);
+    }
   };
   return std::visit(Visitor{}, answer);
 }
@@ -129,6 +132,12 @@ absl::Status Committer::Try(std::vector<WriteCall>& calls) {
     RowCache* const cache =
         operation.row.state == core::RowState::kCompleted ? shared().receipts : shared().claims;
     cache->Put(calls[index].key, std::move(operation), shared().timing->Now());
+  }
+  // After the commit: a duplicate in front of it may have put the receipt there.
+  for (const WriteCall& call : calls) {
+    if (std::holds_alternative<store::ResetCommand>(call.command)) {
+      shared().receipts->Take(call.key, shared().timing->Now());
+    }
   }
   Deliver(std::exchange(calls, {}), *std::move(answers));
   return absl::OkStatus();

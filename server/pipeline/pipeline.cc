@@ -149,6 +149,13 @@ class PipelineImpl final : public Pipeline {
                                  absl::ZeroDuration(), std::move(done));
   }
 
+  void Reset(ResetCall call, Done<core::ResetOutcome> done) override {
+    const size_t bytes = call.author.reason.size();
+    store::ResetCommand command{{}, {}, call.request, call.info.handler, std::move(call.author)};
+    Submit<core::ResetOutcome>(std::move(call.info), std::move(command), bytes,
+                               absl::ZeroDuration(), std::move(done));
+  }
+
   void Lookup(LookupCall call, Done<core::LookupOutcome> done) override {
     const absl::Time now = timing_->Now();
     auto reply = Admit(call.info, now, std::move(done));

@@ -117,6 +117,11 @@ struct ResolveCall {
   core::ResolveRequest request;
   store::Author author;  // its reason is the evidence
 };
+struct ResetCall {
+  CallInfo info;
+  core::ResetRequest request;
+  store::Author author;
+};
 struct LookupCall {
   CallInfo info;
   core::LookupRequest request;
@@ -163,6 +168,8 @@ class Pipeline {
   virtual void Renew(RenewCall call, Done<core::RenewOutcome> done) = 0;
   // An operator's decision; also ends what this server remembers of the claim.
   virtual void Resolve(ResolveCall call, Done<core::ResolveOutcome> done) = 0;
+  // Likewise, and of the receipt. Other servers remember receipts for receipt_cache_ttl at most.
+  virtual void Reset(ResetCall call, Done<core::ResetOutcome> done) = 0;
   virtual void Lookup(LookupCall call, Done<core::LookupOutcome> done) = 0;
 
   // True while the last contact of every committer with the database succeeded; for readiness. An

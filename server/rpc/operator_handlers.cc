@@ -46,6 +46,8 @@ Handlers OperatorHandlers(pipeline::Pipeline* pipeline, AdminExecutor* executor,
        Reading<v1::GetOperationRequest, v1::GetOperationResponse>(executor, limits, policies)},
       {"ListAttempts",
        Reading<v1::ListAttemptsRequest, v1::ListAttemptsResponse>(executor, limits, policies)},
+      {"Reset", Single<v1::ResetRequest, v1::ResetResponse>({pipeline, limits, policies},
+                                                            &pipeline::Pipeline::Reset)},
       {"Resolve", Single<v1::ResolveRequest, v1::ResolveResponse>({pipeline, limits, policies},
                                                                   &pipeline::Pipeline::Resolve)},
   };

@@ -62,6 +62,7 @@ absl::StatusOr<v1::GetOperationResponse> Get(store::ControlSession& session, con
   v1::GetOperationResponse response;
   FillOperation({.handler = named.handler, .event_id = named.event_id, .on_lapse = on_lapse},
                 *std::move(read.row), read.now, response.mutable_operation());
+  FillPastReceipts(std::move(read.past), response.mutable_operation());
   return response;
 }
 

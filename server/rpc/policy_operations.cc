@@ -199,6 +199,8 @@ v1::AuditAction ToWire(store::AuditAction action) {
       return v1::AUDIT_ACTION_APPLY_HANDLER_POLICIES;
     case store::AuditAction::kResolve:
       return v1::AUDIT_ACTION_RESOLVE;
+    case store::AuditAction::kReset:
+      return v1::AUDIT_ACTION_RESET;
   }
   return v1::AUDIT_ACTION_UNSPECIFIED;
 }

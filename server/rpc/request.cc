@@ -401,6 +401,17 @@ absl::StatusOr<pipeline::ResolveCall> ToCall(v1::ResolveRequest&& request,
   return call;
 }
 
+absl::StatusOr<pipeline::ResetCall> ToCall(v1::ResetRequest&& request,
+                                           const RequestContext& context, const FieldPath& path) {
+  pipeline::ResetCall call;
+  ONCE_ASSIGN_OR_RETURN(call.info, ToInfo(request, context, path));
+  ONCE_ASSIGN_OR_RETURN(call.request.fence, ParseFence(path.To("fence"), request.fence()));
+  ONCE_RETURN_IF_ERROR(CheckNotEmpty(path.To("reason"), request.reason(), core::kMaxReasonBytes));
+  call.author = {.credential_id = context.principal.credential_id,
+                 .reason = std::move(*request.mutable_reason())};
+  return call;
+}
+
 absl::StatusOr<pipeline::LookupCall> ToCall(v1::LookupRequest&& request,
                                             const RequestContext& context, const FieldPath& path) {
   pipeline::LookupCall call;

@@ -38,6 +38,8 @@ absl::StatusOr<pipeline::AbandonCall> ToCall(v1::AbandonRequest&& request,
                                              const RequestContext& context, const FieldPath& path);
 absl::StatusOr<pipeline::ResolveCall> ToCall(v1::ResolveRequest&& request,
                                              const RequestContext& context, const FieldPath& path);
+absl::StatusOr<pipeline::ResetCall> ToCall(v1::ResetRequest&& request,
+                                           const RequestContext& context, const FieldPath& path);
 absl::StatusOr<pipeline::RenewCall> ToCall(v1::RenewRequest&& request,
                                            const RequestContext& context, const FieldPath& path);
 absl::StatusOr<pipeline::LookupCall> ToCall(v1::LookupRequest&& request,

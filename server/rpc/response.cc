@@ -16,6 +16,9 @@ namespace {
 
 constexpr size_t kMaxEarlierAttempts = 10;
 
+// Clients refuse messages above 4 MiB.
+constexpr size_t kPastResultBytes = size_t{2} << 20;
+
 constexpr char kResolution[] =
     "Find out from the business data (or the fence table) whether the earlier attempt acted. If it "
     "did, call Complete with its attempt id and fence; if it did not, call Abandon with RELEASE. "
@@ -363,6 +366,45 @@ Name FillResponse(core::ResolveOutcome&& outcome, const OperationFacts& facts,
                         [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
                     },
                     std::move(outcome));
+}
+
+Name FillResponse(core::ResetOutcome&& outcome, const OperationFacts& facts,
+                  v1::ResetResponse* response) {
+  return std::visit(Overloaded{
+                        [&](core::Released&&) -> Name {
+                          response->mutable_released();
+                          return "released";
+                        },
+                        [&](core::InProgress&& in_progress) -> Name {
+                          Fill(std::move(in_progress), response->mutable_in_progress());
+                          return "in_progress";
+                        },
+                        [&](core::ClaimLost&& lost) -> Name {
+                          Fill(std::move(lost), response->mutable_claim_lost());
+                          return "claim_lost";
+                        },
+                        [&](core::NotFound&&) -> Name { return OperationNotFound(facts.handler); },
+                    },
+                    std::move(outcome));
+}
+
+void FillPastReceipts(std::vector<store::PastReceipt>&& past, v1::Operation* out) {
+  size_t left = kPastResultBytes;
+  for (store::PastReceipt& one : past) {
+    v1::PastReceipt* const shown = out->add_past_receipts();
+    if (one.receipt.result.has_value() && one.receipt.result->size() > left) {
+      one.receipt.result.reset();
+    }
+    if (one.receipt.result.has_value()) left -= one.receipt.result->size();
+    Fill(core::Completed{.receipt = std::move(one.receipt),
+                         .handler_version = std::move(one.handler_version),
+                         .fence = one.fence},
+         shown->mutable_receipt());
+    shown->set_attempt_id(ToBytes(one.attempt));
+    FillTimestamp(one.reset, shown->mutable_reset_time());
+    shown->set_credential_id(std::move(one.author.credential_id));
+    shown->set_reason(std::move(one.author.reason));
+  }
 }
 
 void FillOperation(const ShownOperation& shown, core::OperationRow&& row, core::DbTime now,

@@ -7,6 +7,7 @@
 #define ONCE_RPC_RESPONSE_H_
 
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -40,6 +41,9 @@ absl::StatusOr<absl::string_view> FillResponse(core::RenewOutcome&& outcome,
 absl::StatusOr<absl::string_view> FillResponse(core::ResolveOutcome&& outcome,
                                                const OperationFacts& facts,
                                                v1::ResolveResponse* response);
+absl::StatusOr<absl::string_view> FillResponse(core::ResetOutcome&& outcome,
+                                               const OperationFacts& facts,
+                                               v1::ResetResponse* response);
 absl::StatusOr<absl::string_view> FillResponse(core::LookupOutcome&& outcome,
                                                const OperationFacts& facts,
                                                v1::LookupResponse* response);
@@ -52,6 +56,7 @@ struct ShownOperation {
 };
 void FillOperation(const ShownOperation& shown, core::OperationRow&& row, core::DbTime now,
                    v1::Operation* out);
+void FillPastReceipts(std::vector<store::PastReceipt>&& past, v1::Operation* out);
 void FillAttempt(store::LoggedAttempt&& logged, v1::LoggedAttempt* out);
 
 // The receipt in a response; null where there is none.

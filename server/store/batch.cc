@@ -27,6 +27,7 @@ struct KeyState {
   std::optional<OperationRow> now;
   // `before` is what an earlier transaction left: not read, but guarded by the change.
   bool known = false;
+  std::optional<Author> reset_by;
   // True until the Begin that inserted the row has been decided.
   bool fresh = false;
 };
@@ -192,6 +193,16 @@ AttemptOutcome LoggedOutcome(const core::ResolveOutcome& outcome, core::Verdict 
   return std::visit(Visitor{verdict}, outcome);
 }
 
+AttemptOutcome LoggedOutcome(const core::ResetOutcome& outcome) {
+  struct Visitor {
+    AttemptOutcome operator()(const core::Released&) const { return AttemptOutcome::kReset; }
+    AttemptOutcome operator()(const core::InProgress&) const { return AttemptOutcome::kInProgress; }
+    AttemptOutcome operator()(const core::ClaimLost&) const { return AttemptOutcome::kClaimLost; }
+    AttemptOutcome operator()(const core::NotFound&) const { return AttemptOutcome::kNotFound; }
+  };
+  return std::visit(Visitor{}, outcome);
+}
+
 AttemptOutcome LoggedOutcome(const core::AbandonOutcome& outcome) {
   struct Visitor {
     AttemptOutcome operator()(const core::Abandoned& abandoned) const {
@@ -302,14 +313,33 @@ class Decider {
     core::Decision<core::ResolveOutcome> decision =
         core::DecideResolve(Row(state), command.request, now_);
     if (decision.row_after.has_value()) {
-      audit_.push_back(
-          AuditOf(command.key, command.handler, *state.now, *decision.row_after, command.author));
+      audit_.push_back(AuditOf(AuditAction::kResolve, command.key, command.handler, *state.now,
+                               *decision.row_after, command.author));
     }
     core::ResolveOutcome outcome = Apply(std::move(decision), state);
     AttemptEntry log = EntryFor(command.key, command.entry, Row(state));
     log.kind = AttemptKind::kResolve;
     log.outcome = LoggedOutcome(outcome, command.request.verdict);
     log.attempt = command.request.attempt;
+    log.note = command.author.reason;
+    log_.push_back(std::move(log));
+    return outcome;
+  }
+
+  Answer operator()(const ResetCommand& command) {
+    KeyState& state = keys_[command.key];
+    core::Decision<core::ResetOutcome> decision =
+        core::DecideReset(Row(state), command.request, now_);
+    if (decision.row_after.has_value()) {
+      state.reset_by = command.author;
+      audit_.push_back(AuditOf(AuditAction::kReset, command.key, command.handler, *state.now,
+                               *decision.row_after, command.author));
+    }
+    core::ResetOutcome outcome = Apply(std::move(decision), state);
+    AttemptEntry log = EntryFor(command.key, command.entry, Row(state));
+    log.kind = AttemptKind::kReset;
+    log.outcome = LoggedOutcome(outcome);
+    if (state.now.has_value()) log.attempt = state.now->claim.attempt;
     log.note = command.author.reason;
     log_.push_back(std::move(log));
     return outcome;
@@ -363,7 +393,10 @@ std::optional<RowChange> ChangeFor(const OperationKey& key, const KeyState& stat
     return change;
   }
   change.after = *state.now;
-  if (state.now->receipt != state.before->receipt) {
+  if (state.reset_by.has_value()) {
+    change.kind = RowChange::Kind::kReset;
+    change.author = *state.reset_by;
+  } else if (state.now->receipt != state.before->receipt) {
     change.kind = RowChange::Kind::kCompletion;
   } else if (state.now->claim.fence != state.before->claim.fence ||
              state.now->unknown != state.before->unknown ||
@@ -388,6 +421,7 @@ bool IsCompleted(const Answer& answer) {
     bool operator()(const core::ResolveOutcome& outcome) const {
       return std::holds_alternative<core::Completed>(outcome);
     }
+    bool operator()(const core::ResetOutcome&) const { return false; }
   };
   return std::visit(Visitor{}, answer);
 }

@@ -69,11 +69,19 @@ struct ResolveCommand {
   Author author;        // its reason is the evidence
 };
 
-using Command =
-    std::variant<BeginCommand, CompleteCommand, AbandonCommand, RenewCommand, ResolveCommand>;
+struct ResetCommand {
+  core::OperationKey key;
+  EntryId entry{};
+  core::ResetRequest request;
+  std::string handler;  // its name, for the audit
+  Author author;
+};
+
+using Command = std::variant<BeginCommand, CompleteCommand, AbandonCommand, RenewCommand,
+                             ResolveCommand, ResetCommand>;
 // The alternative with the index of the command's.
 using Answer = std::variant<core::BeginOutcome, core::CompleteOutcome, core::AbandonOutcome,
-                            core::RenewOutcome, core::ResolveOutcome>;
+                            core::RenewOutcome, core::ResolveOutcome, core::ResetOutcome>;
 
 const core::OperationKey& KeyOf(const Command& command);
 core::OperationKey& MutableKeyOf(Command& command);

@@ -121,12 +121,12 @@ AuditRow AuditOf(AuditAction action, const CredentialRow* before, const Credenti
   return row;
 }
 
-AuditRow AuditOf(const core::OperationKey& key, absl::string_view handler,
+AuditRow AuditOf(AuditAction action, const core::OperationKey& key, absl::string_view handler,
                  const core::OperationRow& before, const core::OperationRow& after,
                  const Author& author) {
   AuditRow row;
   row.tenant = key.tenant;
-  row.action = AuditAction::kResolve;
+  row.action = action;
   // The whole id is in the attempt log beside it, if it does not fit.
   row.subject = absl::StrCat(handler, " ", absl::CHexEscape(key.event_id));
   row.subject.resize(std::min(row.subject.size(), core::kMaxReasonBytes));

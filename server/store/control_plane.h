@@ -23,7 +23,7 @@ AuditRow AuditOf(const TenantRow& after, const Author& author);
 AuditRow AuditOf(AuditAction action, const CredentialRow* before, const CredentialRow& after,
                  const Author& author);
 // An operator's decision about an operation. The result itself is not in it.
-AuditRow AuditOf(const core::OperationKey& key, absl::string_view handler,
+AuditRow AuditOf(AuditAction action, const core::OperationKey& key, absl::string_view handler,
                  const core::OperationRow& before, const core::OperationRow& after,
                  const Author& author);
 // `before` is empty for the first version.

@@ -45,6 +45,7 @@ enum class AttemptKind : uint8_t {
   kAbandon = 3,
   kRenew = 4,
   kResolve = 5,
+  kReset = 6,
 };
 
 // Stored numbers; never renumber.
@@ -68,6 +69,7 @@ enum class AttemptOutcome : uint8_t {
   kFoundDone = 16,
   kFoundRefused = 17,
   kFoundNotDone = 18,
+  kReset = 19,
 };
 
 // What the caller told about this delivery; goes to the attempt log only.
@@ -122,6 +124,12 @@ struct RowSet {
   std::vector<std::optional<core::OperationRow>> others;
 };
 
+// Who changes something, and why: what the audit records of it beside the change.
+struct Author {
+  std::string credential_id;  // empty: onced itself
+  std::string reason;         // at most core::kMaxReasonBytes
+};
+
 // A change of one row, guarded: it applies only while the row is as `before` says (state, attempt,
 // fence).
 struct RowChange {
@@ -131,6 +139,8 @@ struct RowChange {
     kCompletion,  // writes state, receipt (a result above core::kMaxInlineResultBytes to the table
                   // of bodies)
     kDelete,      // removes the row
+    kReset,       // writes state, lease_expires, unknown, unknown_attempts; the receipt goes to
+                  // the past ones
   };
   Kind kind = Kind::kClaim;
   core::OperationKey key;
@@ -138,12 +148,7 @@ struct RowChange {
   core::AttemptId attempt_before;
   core::Fence fence_before;
   core::OperationRow after;  // not for kDelete
-};
-
-// Who changes something, and why: what the audit records of it beside the change.
-struct Author {
-  std::string credential_id;  // empty: onced itself
-  std::string reason;         // at most core::kMaxReasonBytes
+  Author author;             // for kReset
 };
 
 // Stored numbers; never renumber. The same as once.v1.AuditAction.
@@ -154,6 +159,7 @@ enum class AuditAction : uint8_t {
   kRevokeCredential = 4,
   kApplyPolicies = 5,
   kResolve = 6,
+  kReset = 7,
 };
 
 // One change by an operator or an administrator, written in its transaction.
@@ -279,10 +285,24 @@ struct LoggedAttempt {
   core::DbTime logged;
 };
 
+// A receipt that an operation had before it was reset.
+struct PastReceipt {
+  core::Receipt receipt;
+  core::AttemptId attempt;
+  core::Fence fence;
+  std::string handler_version;
+  core::DbTime reset;
+  Author author;
+};
+
+// Of one operation, at most, that are shown.
+inline constexpr int kMaxPastReceipts = 10;
+
 // An operation as it is; the row is unset where there is none, a large result is not read.
 struct OperationRead {
   core::DbTime now;
   std::optional<core::OperationRow> row;
+  std::vector<PastReceipt> past = {};  // newest first, with their results
 };
 
 // One connection for tenants, credentials, policies, handler names, the audit of all these, and

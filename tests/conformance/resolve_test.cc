@@ -46,6 +46,17 @@ class ResolveTest : public OperationTest {
     return std::get<core::ResolveOutcome>(Run({command}).at(0));
   }
 
+  core::ResetOutcome Reset(const core::OperationKey& key, core::Fence fence) {
+    return std::get<core::ResetOutcome>(
+        Run({store::ResetCommand{
+                .key = key,
+                .entry = NextEntry(),
+                .request = {.fence = fence},
+                .handler = "points.grant",
+                .author = {.credential_id = "0123456789abcdef", .reason = "paid by hand"}}})
+            .at(0));
+  }
+
   std::vector<store::AuditRow> Audit(core::TenantId tenant) {
     auto session = store().OpenControlSession();
     EXPECT_TRUE(session.ok()) << session.status();
@@ -143,6 +154,70 @@ TEST_P(ResolveTest, ALongSubjectIsCut) {
   const auto rows = Audit(key.tenant);
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_THAT(rows[0].subject, SizeIs(255));
+}
+
+TEST_P(ResolveTest, AResetOperationRunsAgainAndKeepsItsReceiptAsAPastOne) {
+  for (const size_t size : {size_t{10}, size_t{5000}}) {
+    const core::OperationKey key = Key(absl::StrCat("order-", size));
+    const std::string result(size, 'r');
+    const core::ClaimInfo claim = Claim(key);
+    Get<core::Completed>(Complete(key, CompleteOf(claim, result)));
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      Get<core::Released>(Reset(key, claim.fence));
+    }
+    const auto row = Row(key);
+    ASSERT_TRUE(row.has_value());
+    EXPECT_EQ(row->state, core::RowState::kReleased);
+    EXPECT_FALSE(row->receipt.has_value());
+    EXPECT_FALSE(BodyOf(key).has_value());
+
+    // What the first one's consumer still has to say does not count.
+    Get<core::ClaimLost>(Complete(key, CompleteOf(claim, result)));
+    core::BeginRequest changed = BeginOf(NewAttempt(), "other content");
+    Get<core::Conflict>(Begin(key, changed));
+    const auto second = Get<core::Granted>(Begin(key, BeginOf(NewAttempt())));
+    EXPECT_GT(second.claim.fence, claim.fence);
+    Get<core::InProgress>(Reset(key, second.claim.fence));
+    Get<core::ClaimLost>(Reset(key, claim.fence));
+    Get<core::Completed>(Complete(key, CompleteOf(second.claim, "second")));
+    EXPECT_EQ(ReceiptOf(key).result, "second");
+    Get<core::Released>(Reset(key, second.claim.fence));
+
+    auto session = store().OpenControlSession();
+    ASSERT_TRUE(session.ok()) << session.status();
+    const auto read = (*session)->ReadOperation(key);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_THAT(read->past, SizeIs(2));
+    EXPECT_EQ(read->past[0].receipt.result, "second");
+    EXPECT_EQ(read->past[1].receipt.result, result);
+    EXPECT_EQ(read->past[1].fence, claim.fence);
+    EXPECT_EQ(read->past[1].attempt, claim.attempt);
+    EXPECT_EQ(read->past[1].handler_version, claim.handler_version);
+    EXPECT_EQ(read->past[1].author.reason, "paid by hand");
+    EXPECT_EQ(read->past[1].author.credential_id, "0123456789abcdef");
+    EXPECT_GE(read->past[1].reset, read->past[1].receipt.completed);
+    EXPECT_THAT(LoggedOutcomes(key), Contains(AttemptOutcome::kReset));
+  }
+}
+
+TEST_P(ResolveTest, ATombstoneMayBeResetToo) {
+  const core::OperationKey key = Key("order-1");
+  const core::ClaimInfo claim = Claim(key);
+  Get<core::Completed>(Complete(key, CompleteOf(claim)));
+  MakeTombstone(key);
+  Get<core::Released>(Reset(key, claim.fence));
+  Claim(key);
+  auto session = store().OpenControlSession();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto read = (*session)->ReadOperation(key);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_THAT(read->past, SizeIs(1));
+  EXPECT_FALSE(read->past[0].receipt.result.has_value());
+}
+
+TEST_P(ResolveTest, NothingIsResetThatIsNotThere) {
+  Get<core::NotFound>(Reset(Key("nobody's"), core::Fence{1}));
+  EXPECT_THAT(Audit(Key("x").tenant), IsEmpty());
 }
 
 TEST_P(ResolveTest, AnOperationIsShownAsItIs) {

@@ -111,6 +111,14 @@ void MemoryDatabase::Apply(Transaction transaction) {
     rows_[key] = *std::move(row);
   }
   for (auto& [key, aggregate] : transaction.aggregates) aggregates_[key] = std::move(aggregate);
+  for (auto& [key, past] : transaction.past) {
+    if (const auto body = bodies_.find(key); body != bodies_.end()) {
+      past.receipt.result = std::move(body->second);
+      bodies_.erase(body);
+    }
+    past.reset = {last_micros_};
+    past_[key].insert(past_[key].begin(), std::move(past));
+  }
   for (auto& [key, body] : transaction.bodies) {
     bodies_.emplace(key, std::move(body));
   }
@@ -120,6 +128,12 @@ void MemoryDatabase::Apply(Transaction transaction) {
   for (LoggedAttempt& attempt : transaction.attempts) {
     attempts_[attempt.entry.key].push_back(std::move(attempt));
   }
+}
+
+std::vector<store::PastReceipt> MemoryDatabase::ReadPast(const OperationKey& key) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = past_.find(key);
+  return found == past_.end() ? std::vector<store::PastReceipt>() : found->second;
 }
 
 std::optional<OperationRow> MemoryDatabase::Read(const OperationKey& key) const {

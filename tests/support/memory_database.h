@@ -38,6 +38,7 @@ struct Transaction {
   std::map<core::AggregateKey, core::AggregateRow> aggregates;
   std::vector<LoggedAttempt> attempts;
   std::vector<store::AuditRow> audit;
+  std::vector<std::pair<core::OperationKey, store::PastReceipt>> past;
 };
 
 class MemoryDatabase {
@@ -70,6 +71,8 @@ class MemoryDatabase {
 
   // Committed row without a large body.
   std::optional<core::OperationRow> Read(const core::OperationKey& key) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<store::PastReceipt> ReadPast(const core::OperationKey& key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<std::string> ReadBody(const core::OperationKey& key) const
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -112,6 +115,7 @@ class MemoryDatabase {
   mutable int64_t last_micros_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<core::OperationKey, core::OperationRow> rows_ ABSL_GUARDED_BY(mutex_);
   std::map<core::AggregateKey, core::AggregateRow> aggregates_ ABSL_GUARDED_BY(mutex_);
+  std::map<core::OperationKey, std::vector<store::PastReceipt>> past_ ABSL_GUARDED_BY(mutex_);
   std::map<core::OperationKey, std::string> bodies_ ABSL_GUARDED_BY(mutex_);
   std::map<core::OperationKey, std::vector<LoggedAttempt>> attempts_ ABSL_GUARDED_BY(mutex_);
   std::map<core::OperationKey, int> locks_ ABSL_GUARDED_BY(mutex_);

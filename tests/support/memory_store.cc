@@ -347,6 +347,16 @@ class MemoryWriteSession final : public store::WriteSession, private SessionBase
       case store::RowChange::Kind::kDelete:
         row.reset();
         return absl::OkStatus();
+      case store::RowChange::Kind::kReset:
+        transaction_.past.emplace_back(
+            change.key, store::PastReceipt{.receipt = *row->receipt,
+                                           .attempt = row->claim.attempt,
+                                           .fence = row->claim.fence,
+                                           .handler_version = row->claim.handler_version,
+                                           .reset = {},
+                                           .author = change.author});
+        *row = change.after;
+        return absl::OkStatus();
     }
     return absl::OkStatus();
   }
@@ -544,7 +554,8 @@ class MemoryControlSession final : public store::ControlSession, private Session
   }
   absl::StatusOr<store::OperationRead> ReadOperation(const OperationKey& key) override {
     if (absl::Status status = Pass(FaultPoint::kControl, {key}); !status.ok()) return status;
-    return store::OperationRead{.now = database_->Now(), .row = database_->Read(key)};
+    return store::OperationRead{
+        .now = database_->Now(), .row = database_->Read(key), .past = database_->ReadPast(key)};
   }
   absl::StatusOr<std::vector<store::LoggedAttempt>> ListAttempts(
       const OperationKey& key, const std::optional<store::EntryId>& after, int limit) override {

@@ -272,6 +272,10 @@ class GrpcOperatorStub final : public OperatorStub {
                                               const v1::ResolveRequest& request) override {
     return endpoints_->Call(call, request, &Rpc::Resolve);
   }
+  absl::StatusOr<v1::ResetResponse> Reset(const RpcCall& call,
+                                          const v1::ResetRequest& request) override {
+    return endpoints_->Call(call, request, &Rpc::Reset);
+  }
 
  private:
   const std::unique_ptr<Endpoints<Service>> endpoints_;

@@ -45,6 +45,13 @@ absl::StatusOr<Operation> OperationFrom(const v1::Operation& proto) {
     if (!receipt.ok()) return receipt.status();
     operation.receipt = *std::move(receipt);
   }
+  for (const v1::PastReceipt& past : proto.past_receipts()) {
+    auto receipt = FromProto(past.receipt());
+    if (!receipt.ok()) return receipt.status();
+    operation.past_receipts.push_back({*std::move(receipt), FromBytes(past.attempt_id()),
+                                       FromProto(past.reset_time()), past.credential_id(),
+                                       past.reason()});
+  }
   return operation;
 }
 
@@ -110,6 +117,21 @@ absl::StatusOr<ResolveOutcome> OutcomeFrom(const v1::ResolveResponse& response) 
       "the server answered with an outcome of Resolve that this client does not know");
 }
 
+absl::StatusOr<ResetOutcome> OutcomeFrom(const v1::ResetResponse& response) {
+  switch (response.outcome_case()) {
+    case v1::ResetResponse::kReleased:
+      return ResetOutcome(Released{});
+    case v1::ResetResponse::kInProgress:
+      return ResetOutcome(FromProto(response.in_progress()));
+    case v1::ResetResponse::kClaimLost:
+      return ResetOutcome(FromProto(response.claim_lost()));
+    case v1::ResetResponse::OUTCOME_NOT_SET:
+      break;
+  }
+  return absl::InternalError(
+      "the server answered with an outcome of Reset that this client does not know");
+}
+
 class RetryingOperatorConnection final : public OperatorConnection {
  public:
   RetryingOperatorConnection(std::shared_ptr<OperatorStub> stub, ConnectionOptions options)
@@ -153,6 +175,18 @@ class RetryingOperatorConnection final : public OperatorConnection {
     request.set_content_type(resolution.content_type);
     request.set_evidence(resolution.evidence);
     auto response = Send(options, request, &OperatorStub::Resolve);
+    if (!response.ok()) return response.status();
+    return OutcomeFrom(*response);
+  }
+
+  absl::StatusOr<ResetOutcome> Reset(const OperationId& operation, Fence fence,
+                                     const CallOptions& options) override {
+    v1::ResetRequest request;
+    request.set_handler(operation.handler);
+    request.set_event_id(operation.event_id);
+    request.set_fence(fence.value);
+    request.set_reason(options.reason);
+    auto response = Send(options, request, &OperatorStub::Reset);
     if (!response.ok()) return response.status();
     return OutcomeFrom(*response);
   }
@@ -202,6 +236,11 @@ absl::StatusOr<ResolveOutcome> OperatorConnection::Resolve(const Resolution&, co
   return Unimplemented("Resolve");
 }
 
+absl::StatusOr<ResetOutcome> OperatorConnection::Reset(const OperationId&, Fence,
+                                                       const CallOptions&) {
+  return Unimplemented("Reset");
+}
+
 absl::StatusOr<std::shared_ptr<OperatorConnection>> MakeOperatorConnection(
     ConnectionOptions options) {
   if (auto status = client_internal::CheckOptions(options); !status.ok()) return status;
@@ -241,6 +280,11 @@ absl::StatusOr<std::vector<LoggedAttempt>> OperatorClient::ListAllAttempts(
 absl::StatusOr<ResolveOutcome> OperatorClient::Resolve(const Resolution& resolution,
                                                        const CallOptions& options) const {
   return connection_->Resolve(resolution, options);
+}
+
+absl::StatusOr<ResetOutcome> OperatorClient::Reset(const OperationId& operation, Fence fence,
+                                                   const CallOptions& options) const {
+  return connection_->Reset(operation, fence, options);
 }
 
 }  // namespace once

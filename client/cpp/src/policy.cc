@@ -148,6 +148,8 @@ absl::string_view ToString(AuditAction action) {
       return "APPLY_HANDLER_POLICIES";
     case AuditAction::kResolve:
       return "RESOLVE";
+    case AuditAction::kReset:
+      return "RESET";
   }
   return "";
 }
@@ -160,8 +162,7 @@ PolicyVersion FromProto(const v1::HandlerPolicyVersion& version) {
 }
 
 absl::StatusOr<AuditRecord> FromProto(const v1::AuditRecord& proto) {
-  if (proto.action() < v1::AUDIT_ACTION_CREATE_TENANT ||
-      proto.action() > v1::AUDIT_ACTION_RESOLVE) {
+  if (proto.action() < v1::AUDIT_ACTION_CREATE_TENANT || proto.action() > v1::AUDIT_ACTION_RESET) {
     return absl::InternalError(
         "the audit has an action that this client does not know; it may be older than the server");
   }

@@ -74,6 +74,8 @@ class OperatorStub {
       const RpcCall& call, const v1::ListAttemptsRequest& request) = 0;
   virtual absl::StatusOr<v1::ResolveResponse> Resolve(const RpcCall& call,
                                                       const v1::ResolveRequest& request) = 0;
+  virtual absl::StatusOr<v1::ResetResponse> Reset(const RpcCall& call,
+                                                  const v1::ResetRequest& request) = 0;
 };
 
 }  // namespace once::client_internal

@@ -474,15 +474,21 @@ absl::StatusOr<OperationRead> MysqlControlSession::ReadOperation(const core::Ope
   OperationRead read;
   const absl::Status status = InTransaction([&] {
     read.row.reset();
+    read.past.clear();
     const std::string sql = SelectOperations(keys, session_.statement_bytes).front().sql;
     absl::Status got = session_.connection->Query(sql, [&](RowReader& reader) {
       SelectedOperation selected = mysql::ReadOperation(reader);
       read.now = selected.moment.now;
       read.row = std::move(selected.row);
     });
-    if (!got.ok() || read.row.has_value()) return got;
-    return session_.connection->Query(SelectNow(),
-                                      [&](RowReader& reader) { read.now = ReadNow(reader).now; });
+    if (got.ok() && !read.row.has_value()) {
+      got = session_.connection->Query(SelectNow(),
+                                       [&](RowReader& reader) { read.now = ReadNow(reader).now; });
+    }
+    if (!got.ok()) return got;
+    return session_.connection->Query(SelectPastReceipts(key), [&](RowReader& reader) {
+      read.past.push_back(ReadPastReceipt(reader));
+    });
   });
   if (!status.ok()) return status;
   return read;

@@ -62,4 +62,32 @@ LoggedAttempt ReadLoggedAttempt(const core::OperationKey& key, RowReader& reader
   return logged;
 }
 
+std::string SelectPastReceipts(const core::OperationKey& key) {
+  SqlBuilder sql(
+      "SELECT fence,attempt_id,handler_version,status,completed_us,content_type,result_size,"
+      "result_sha256,result,reset_us,credential_id,reason FROM past_receipt FORCE INDEX (PRIMARY)"
+      " WHERE tenant_id=");
+  sql.Int(key.tenant.value).Raw(" AND handler_id=").Int(key.handler.value);
+  sql.Raw(" AND event_id=").Bytes(key.event_id);
+  sql.Raw(" ORDER BY fence DESC LIMIT ").Int(kMaxPastReceipts);
+  return sql.text();
+}
+
+PastReceipt ReadPastReceipt(RowReader& reader) {
+  PastReceipt past;
+  past.fence.value = reader.Int();
+  past.attempt.bytes = ToArray<16>(reader.Bytes());
+  past.handler_version = reader.Bytes();
+  past.receipt.status = static_cast<core::ReceiptStatus>(reader.Int());
+  past.receipt.completed.micros = reader.Int();
+  past.receipt.content_type = reader.Bytes();
+  past.receipt.result_size = reader.Int();
+  past.receipt.fingerprint = ToArray<32>(reader.Bytes());
+  past.receipt.result = reader.OptionalBytes();
+  past.reset.micros = reader.Int();
+  past.author.credential_id = reader.Bytes();
+  past.author.reason = reader.Bytes();
+  return past;
+}
+
 }  // namespace once::store::mysql

@@ -18,6 +18,10 @@ std::string SelectAttempts(const core::OperationKey& key, const std::optional<En
                            int limit);
 LoggedAttempt ReadLoggedAttempt(const core::OperationKey& key, RowReader& reader);
 
+// The receipts that the operation had before it was reset, newest first.
+std::string SelectPastReceipts(const core::OperationKey& key);
+PastReceipt ReadPastReceipt(RowReader& reader);
+
 }  // namespace once::store::mysql
 
 #endif  // ONCE_STORE_MYSQL_HISTORY_H_

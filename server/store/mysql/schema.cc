@@ -166,6 +166,26 @@ CREATE TABLE IF NOT EXISTS aggregate (
   PRIMARY KEY (tenant_id, handler_id, aggregate_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=binary ROW_FORMAT=DYNAMIC)sql";
 
+constexpr absl::string_view kPastReceiptTable = R"sql(
+CREATE TABLE IF NOT EXISTS past_receipt (
+  tenant_id       INT UNSIGNED     NOT NULL,
+  handler_id      INT UNSIGNED     NOT NULL,
+  event_id        VARBINARY(255)   NOT NULL,
+  fence           BIGINT           NOT NULL,
+  attempt_id      BINARY(16)       NOT NULL,
+  handler_version VARBINARY(64)    NOT NULL,
+  status          TINYINT UNSIGNED NOT NULL,
+  completed_us    BIGINT           NOT NULL,
+  content_type    VARBINARY(128)   NOT NULL,
+  result_size     INT UNSIGNED     NOT NULL,
+  result_sha256   BINARY(32)       NOT NULL,
+  result          LONGBLOB         NULL,
+  reset_us        BIGINT           NOT NULL,
+  credential_id   VARBINARY(16)    NOT NULL,
+  reason          VARBINARY(255)   NOT NULL,
+  PRIMARY KEY (tenant_id, handler_id, event_id, fence)
+) ENGINE=InnoDB DEFAULT CHARSET=binary ROW_FORMAT=DYNAMIC)sql";
+
 std::string StepLabel(const SchemaStep& step) {
   return absl::StrFormat("%04d %s", step.version, step.name);
 }
@@ -222,6 +242,7 @@ absl::Span<const SchemaStep> SchemaSteps() {
         kAttemptTable}},
       {2, "policies and audit", {kPolicyVersionTable, kAuditRecordTable}},
       {3, "aggregates", {kAggregateTable}},
+      {4, "past receipts", {kPastReceiptTable}},
   };
   return *kSteps;
 }

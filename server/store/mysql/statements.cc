@@ -211,6 +211,28 @@ const Column kCompletionColumns[] = {
      }},
 };
 
+void AppendNull(SqlBuilder& sql, const RowChange&) { sql.Raw("NULL"); }
+
+const Column kResetColumns[] = {
+    {"state", [](SqlBuilder& sql, const RowChange& c) { AppendState(sql, c.after.state); }},
+    {"lease_expires_us",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.lease_expires.micros); }},
+    {"unknown_attempts",
+     [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.unknown_attempts); }},
+    {"prev_attempt_id", AppendNull},
+    {"prev_fence", AppendNull},
+    {"prev_claimed_us", AppendNull},
+    {"prev_lease_expires_us", AppendNull},
+    {"prev_consumer", AppendNull},
+    {"prev_handler_version", AppendNull},
+    {"status", AppendNull},
+    {"completed_us", AppendNull},
+    {"content_type", AppendNull},
+    {"result_size", AppendNull},
+    {"result_sha256", AppendNull},
+    {"result", AppendNull},
+};
+
 const Column kFreshTimesColumns[] = {
     {"fence", [](SqlBuilder& sql, const RowChange& c) { sql.Int(c.after.claim.fence.value); }},
     {"claimed_us",
@@ -229,6 +251,8 @@ absl::Span<const Column> ColumnsOf(ChangedColumns columns) {
       return kLeaseColumns;
     case ChangedColumns::kCompletion:
       return kCompletionColumns;
+    case ChangedColumns::kReset:
+      return kResetColumns;
     case ChangedColumns::kFreshTimes:
       return kFreshTimesColumns;
   }
@@ -520,6 +544,33 @@ std::vector<RowStatement> SelectBodies(absl::Span<const OperationKey* const> key
   return SelectByKeys(
       "SELECT tenant_id,handler_id,event_id,body FROM receipt_body FORCE INDEX (PRIMARY) WHERE ",
       keys, kBodiesPerSelect, limit);
+}
+
+std::string InsertPastReceipt(const RowChange& reset) {
+  SqlBuilder sql(
+      "INSERT INTO past_receipt(tenant_id,handler_id,event_id,fence,attempt_id,handler_version,"
+      "status,completed_us,content_type,result_size,result_sha256,result,reset_us,credential_id,"
+      "reason) SELECT o.tenant_id,o.handler_id,o.event_id,o.fence,o.attempt_id,o.handler_version,"
+      "o.status,o.completed_us,o.content_type,o.result_size,o.result_sha256,"
+      "COALESCE(o.result,b.body),");
+  sql.Raw(kNowMicros).Raw(",").Bytes(reset.author.credential_id).Raw(",");
+  sql.Bytes(reset.author.reason);
+  sql.Raw(
+      " FROM operation o FORCE INDEX (PRIMARY) LEFT JOIN receipt_body b ON"
+      " b.tenant_id=o.tenant_id AND b.handler_id=o.handler_id AND b.event_id=o.event_id"
+      " WHERE o.tenant_id=");
+  sql.Int(reset.key.tenant.value).Raw(" AND o.handler_id=").Int(reset.key.handler.value);
+  sql.Raw(" AND o.event_id=").Bytes(reset.key.event_id);
+  sql.Raw(" AND o.fence=").Int(reset.fence_before.value).Raw(" AND o.state=");
+  AppendState(sql, reset.state_before);
+  return sql.text();
+}
+
+std::string DeleteBody(const OperationKey& key) {
+  SqlBuilder sql("DELETE FROM receipt_body WHERE tenant_id=");
+  sql.Int(key.tenant.value).Raw(" AND handler_id=").Int(key.handler.value);
+  sql.Raw(" AND event_id=").Bytes(key.event_id);
+  return sql.text();
 }
 
 std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries, bool repeated,

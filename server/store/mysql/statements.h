@@ -66,6 +66,7 @@ enum class ChangedColumns : uint8_t {
   kClaim,       // RowChange::Kind::kClaim
   kLease,       // RowChange::Kind::kLease
   kCompletion,  // RowChange::Kind::kCompletion; not the large body
+  kReset,       // RowChange::Kind::kReset; not the past receipt
   kFreshTimes,  // all times of a row that this transaction inserted, and its fence
 };
 std::vector<RowStatement> UpdateOperations(ChangedColumns columns,
@@ -83,6 +84,11 @@ std::vector<RowStatement> InsertBodies(absl::Span<const RowChange* const> comple
 // Columns: tenant_id, handler_id, event_id, body.
 std::vector<RowStatement> SelectBodies(absl::Span<const core::OperationKey* const> keys,
                                        size_t limit);
+
+// Keeps the receipt of an operation, whose row is still as it was, among the past ones; then its
+// large body goes.
+std::string InsertPastReceipt(const RowChange& reset);
+std::string DeleteBody(const core::OperationKey& key);
 
 // `repeated`: entries that exist are left as they are.
 std::vector<RowStatement> InsertAttempts(absl::Span<const AttemptEntry> entries, bool repeated,

@@ -215,6 +215,7 @@ absl::Status MysqlWriteSession::WriteChanges(const std::vector<RowChange>& chang
   std::vector<const RowChange*> leases;
   std::vector<const RowChange*> completions;
   std::vector<const RowChange*> deletions;
+  std::vector<const RowChange*> resets;
   for (const RowChange& change : changes) {
     switch (change.kind) {
       case RowChange::Kind::kClaim:
@@ -232,14 +233,25 @@ absl::Status MysqlWriteSession::WriteChanges(const std::vector<RowChange>& chang
       case RowChange::Kind::kDelete:
         deletions.push_back(&change);
         break;
+      case RowChange::Kind::kReset:
+        resets.push_back(&change);
+        break;
     }
   }
   const size_t limit = session_.statement_bytes;
-  const std::array<std::pair<std::vector<RowStatement>, size_t>, 4> guarded = {{
+  for (const RowChange* reset : resets) {
+    // Rare, so one by one. The copy is right if the guard of the change behind it holds.
+    for (const std::string& sql : {InsertPastReceipt(*reset), DeleteBody(reset->key)}) {
+      const absl::StatusOr<uint64_t> done = session_.connection->Execute(sql);
+      if (!done.ok()) return Unexpected(done.status());
+    }
+  }
+  const std::array<std::pair<std::vector<RowStatement>, size_t>, 5> guarded = {{
       {UpdateOperations(ChangedColumns::kClaim, claims, limit), claims.size()},
       {UpdateOperations(ChangedColumns::kLease, leases, limit), leases.size()},
       {UpdateOperations(ChangedColumns::kCompletion, completions, limit), completions.size()},
       {DeleteOperations(deletions, limit), deletions.size()},
+      {UpdateOperations(ChangedColumns::kReset, resets, limit), resets.size()},
   }};
   for (const auto& [statements, expected] : guarded) {
     if (absl::Status status = RunGuarded(statements, expected); !status.ok()) return status;

@@ -202,7 +202,10 @@ class SqliteControlSession final : public ControlSession {
       if (!reads.ok()) return reads.status();
       auto row = reads->SelectOperation(key);
       if (!row.ok()) return row.status();
-      return OperationRead{.now = file_->clock.Now(), .row = *std::move(row)};
+      auto past = SelectPastReceipts(*connection_, key);
+      if (!past.ok()) return past.status();
+      return OperationRead{
+          .now = file_->clock.Now(), .row = *std::move(row), .past = *std::move(past)};
     });
   }
 

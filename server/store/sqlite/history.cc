@@ -61,4 +61,37 @@ absl::StatusOr<std::vector<LoggedAttempt>> SelectAttempts(Connection& connection
   }
 }
 
+absl::StatusOr<std::vector<PastReceipt>> SelectPastReceipts(Connection& connection,
+                                                            const core::OperationKey& key) {
+  absl::StatusOr<Statement> select = connection.Prepare(
+      "SELECT fence, attempt_id, handler_version, status, completed_us, content_type, result_size,"
+      " result_sha256, result, reset_us, credential_id, reason FROM past_receipt"
+      " WHERE tenant_id = ?1 AND handler_id = ?2 AND event_id = ?3 ORDER BY fence DESC LIMIT ?4");
+  if (!select.ok()) return select.status();
+  select->BindInt(1, key.tenant.value);
+  select->BindInt(2, key.handler.value);
+  select->BindBlob(3, key.event_id);
+  select->BindInt(4, kMaxPastReceipts);
+  std::vector<PastReceipt> rows;
+  for (;;) {
+    const absl::StatusOr<bool> found = select->Step();
+    if (!found.ok()) return found.status();
+    if (!*found) return rows;
+    PastReceipt& past = rows.emplace_back();
+    past.fence = {select->Int(0)};
+    bool whole = select->Bytes(1, past.attempt.bytes);
+    past.handler_version = select->Blob(2);
+    past.receipt.status = static_cast<core::ReceiptStatus>(select->Int(3));
+    past.receipt.completed = {select->Int(4)};
+    past.receipt.content_type = select->Blob(5);
+    past.receipt.result_size = select->Int(6);
+    whole = select->Bytes(7, past.receipt.fingerprint) && whole;
+    if (!select->IsNull(8)) past.receipt.result = select->Blob(8);
+    past.reset = {select->Int(9)};
+    past.author.credential_id = select->Blob(10);
+    past.author.reason = select->Blob(11);
+    if (!whole) return absl::InternalError("sqlite: a row of table past_receipt is damaged");
+  }
+}
+
 }  // namespace once::store::sqlite

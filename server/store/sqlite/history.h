@@ -20,6 +20,10 @@ absl::StatusOr<std::vector<LoggedAttempt>> SelectAttempts(Connection& connection
                                                           const std::optional<EntryId>& after,
                                                           int limit);
 
+// The receipts that the operation had before it was reset, newest first. As above.
+absl::StatusOr<std::vector<PastReceipt>> SelectPastReceipts(Connection& connection,
+                                                            const core::OperationKey& key);
+
 }  // namespace once::store::sqlite
 
 #endif  // ONCE_STORE_SQLITE_HISTORY_H_

@@ -157,10 +157,32 @@ CREATE TABLE aggregate (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+constexpr char kPastReceipts[] = R"sql(
+CREATE TABLE past_receipt (
+  tenant_id INTEGER NOT NULL,
+  handler_id INTEGER NOT NULL,
+  event_id BLOB NOT NULL CHECK (length(event_id) <= 255),
+  fence INTEGER NOT NULL,
+  attempt_id BLOB NOT NULL CHECK (length(attempt_id) = 16),
+  handler_version BLOB NOT NULL CHECK (length(handler_version) <= 64),
+  status INTEGER NOT NULL CHECK (status BETWEEN 1 AND 2),
+  completed_us INTEGER NOT NULL,
+  content_type BLOB NOT NULL CHECK (length(content_type) <= 128),
+  result_size INTEGER NOT NULL,
+  result_sha256 BLOB NOT NULL CHECK (length(result_sha256) = 32),
+  result BLOB,
+  reset_us INTEGER NOT NULL,
+  credential_id BLOB NOT NULL CHECK (length(credential_id) <= 16),
+  reason BLOB NOT NULL CHECK (length(reason) <= 255),
+  PRIMARY KEY (tenant_id, handler_id, event_id, fence)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr std::array kSteps = {
     Step{.version = 1, .name = "0001 first schema", .sql = kFirstSchema},
     Step{.version = 2, .name = "0002 policies and audit", .sql = kPoliciesAndAudit},
     Step{.version = 3, .name = "0003 aggregates", .sql = kAggregates},
+    Step{.version = 4, .name = "0004 past receipts", .sql = kPastReceipts},
 };
 
 constexpr char kCreateVersionTable[] =

@@ -148,6 +148,25 @@ absl::StatusOr<Statement> PrepareRaiseFenceFloor(Connection& connection) {
   return connection.Prepare("UPDATE fence_floor SET fence = max(fence, ?1)");
 }
 
+absl::StatusOr<Statement> PrepareInsertPastReceipt(Connection& connection) {
+  return connection.Prepare(absl::StrCat(
+      "INSERT INTO past_receipt SELECT tenant_id, handler_id, event_id, fence, attempt_id,"
+      " handler_version, status, completed_us, content_type, result_size, result_sha256,"
+      " coalesce(result, (SELECT body FROM receipt_body b WHERE b.tenant_id = ?1"
+      " AND b.handler_id = ?2 AND b.event_id = ?3)), ?7, ?8, ?9 FROM operation",
+      kWhereGuard));
+}
+
+absl::StatusOr<Statement> PrepareResetOperation(Connection& connection) {
+  return connection.Prepare(absl::StrCat(
+      "UPDATE operation SET state = ?7, lease_expires_us = ?8, unknown_attempts = ?9,"
+      " prev_attempt_id = NULL, prev_fence = NULL, prev_claimed_us = NULL,"
+      " prev_lease_expires_us = NULL, prev_consumer = NULL, prev_handler_version = NULL,"
+      " status = NULL, completed_us = NULL, content_type = NULL, result_size = NULL,"
+      " result_sha256 = NULL, result = NULL",
+      kWhereGuard));
+}
+
 absl::StatusOr<Statement> PrepareTouchAggregate(Connection& connection) {
   return connection.Prepare(
       "INSERT INTO aggregate (tenant_id, handler_id, aggregate_id, begins, open_operations,"
@@ -281,6 +300,8 @@ absl::StatusOr<WriteStatements> WriteStatements::Prepare(Connection& connection)
   Take(PrepareInsertAttempt(connection,
                             " ON CONFLICT (tenant_id, handler_id, event_id, entry_id) DO NOTHING"),
        all.insert_attempt_again_, status);
+  Take(PrepareInsertPastReceipt(connection), all.insert_past_receipt_, status);
+  Take(PrepareResetOperation(connection), all.reset_operation_, status);
   Take(PrepareTouchAggregate(connection), all.touch_aggregate_, status);
   Take(PrepareUpdateAggregate(connection), all.update_aggregate_, status);
   if (!status.ok()) return status;
@@ -309,7 +330,7 @@ absl::StatusOr<OperationRow> WriteStatements::InsertOrCount(const NewOperation& 
   return row;
 }
 
-absl::Status WriteStatements::Apply(const RowChange& change) {
+absl::Status WriteStatements::Apply(const RowChange& change, core::DbTime now) {
   switch (change.kind) {
     case RowChange::Kind::kClaim:
       return UpdateClaim(change);
@@ -319,6 +340,8 @@ absl::Status WriteStatements::Apply(const RowChange& change) {
       return UpdateCompletion(change);
     case RowChange::Kind::kDelete:
       return Delete(change);
+    case RowChange::Kind::kReset:
+      return Reset(change, now);
   }
   return absl::InternalError("sqlite: unknown kind of change");
 }
@@ -398,6 +421,23 @@ absl::StatusOr<core::Fence> SelectFenceFloor(Connection& connection) {
   absl::StatusOr<bool> row = select->Step();
   if (!row.ok()) return row.status();
   return core::Fence{select->Int(0)};
+}
+
+// ---- reset ----
+
+absl::Status WriteStatements::Reset(const RowChange& change, core::DbTime now) {
+  BindGuard(insert_past_receipt_, change);
+  insert_past_receipt_.BindInt(7, now.micros);
+  insert_past_receipt_.BindBlob(8, change.author.credential_id);
+  insert_past_receipt_.BindBlob(9, change.author.reason);
+  if (absl::Status status = RunGuarded(insert_past_receipt_); !status.ok()) return status;
+  BindKey(delete_body_, change.key);
+  if (absl::Status status = delete_body_.Run().status(); !status.ok()) return status;
+  BindGuard(reset_operation_, change);
+  reset_operation_.BindInt(7, static_cast<int64_t>(change.after.state));
+  reset_operation_.BindInt(8, change.after.claim.lease_expires.micros);
+  reset_operation_.BindInt(9, change.after.unknown_attempts);
+  return RunGuarded(reset_operation_);
 }
 
 // ---- aggregates ----

@@ -42,7 +42,7 @@ class WriteStatements {
   absl::StatusOr<core::OperationRow> InsertOrCount(const NewOperation& insert, core::DbTime now,
                                                    core::Fence fence);
   // ABORTED where the guard does not hold.
-  absl::Status Apply(const RowChange& change);
+  absl::Status Apply(const RowChange& change, core::DbTime now);
   absl::Status InsertAttempt(const AttemptEntry& entry, core::DbTime now, bool repeated);
 
   // Makes the aggregate where there is none; its row.
@@ -56,6 +56,7 @@ class WriteStatements {
   absl::Status UpdateCompletion(const RowChange& change);
   absl::Status InsertBody(const core::OperationKey& key, const std::string& body);
   absl::Status Delete(const RowChange& change);
+  absl::Status Reset(const RowChange& change, core::DbTime now);
 
   Statement insert_or_count_;
   Statement update_claim_;
@@ -64,6 +65,8 @@ class WriteStatements {
   Statement insert_body_;
   Statement delete_operation_;
   Statement delete_body_;
+  Statement insert_past_receipt_;
+  Statement reset_operation_;
   Statement raise_fence_floor_;
   Statement insert_attempt_;
   Statement insert_attempt_again_;

@@ -131,7 +131,7 @@ class SqliteWriteSession final : public WriteSession {
 
   absl::Status WriteRows(const WriteSet& writes) {
     for (const RowChange& change : writes.changes) {
-      if (absl::Status status = link_->writes.Apply(change); !status.ok()) return status;
+      if (absl::Status status = link_->writes.Apply(change, now_); !status.ok()) return status;
       if (change.kind == RowChange::Kind::kDelete) {
         file_->clock.RaiseFenceFloor(change.fence_before);
       }

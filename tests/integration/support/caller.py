@@ -161,6 +161,10 @@ class Caller:
             handler=handler, event_id=event_id, attempt_id=claim.attempt_id, fence=claim.fence,
             verdict=operator_service_pb2.ResolveRequest.Verdict.Value(f"VERDICT_{verdict}"), evidence=evidence, **fields))
 
+    def reset(self, handler: str, event_id: bytes, fence: int, reason: str = "a test") -> operator_service_pb2.ResetResponse:
+        return self.call(self.operator.Reset, operator_service_pb2.ResetRequest(
+            handler=handler, event_id=event_id, fence=fence, reason=reason))
+
     # ---- the control plane ----
 
     def create_tenant(self, name: str) -> None:

@@ -49,6 +49,14 @@ class ScriptedStub final : public client_internal::OperatorStub {
     return resolution;
   }
 
+  absl::StatusOr<v1::ResetResponse> Reset(const RpcCall&,
+                                          const v1::ResetRequest& request) override {
+    reset.push_back(request);
+    return resetting;
+  }
+
+  std::vector<v1::ResetRequest> reset;
+  v1::ResetResponse resetting;
   v1::GetOperationResponse operation;
   v1::ListAttemptsResponse attempts;
   v1::ResolveResponse resolution;
@@ -160,6 +168,32 @@ TEST_F(OperatorTest, EveryOutcomeOfResolveIsTold) {
   stub_->resolution.Clear();
   EXPECT_THAT(client_->Resolve(SomeResolution(Verdict::kDone)),
               HasCode(absl::StatusCode::kInternal));
+}
+
+TEST_F(OperatorTest, ResetSaysWhichReceiptAndWhy) {
+  CallOptions options;
+  options.reason = "paid twice by hand";
+  stub_->resetting.mutable_released();
+  EXPECT_TRUE(std::holds_alternative<Released>(
+      *client_->Reset({"points.grant", "order-1"}, Fence{17}, options)));
+  EXPECT_EQ(stub_->reset.at(0).fence(), 17);
+  EXPECT_EQ(stub_->reset.at(0).reason(), "paid twice by hand");
+  stub_->resetting.mutable_in_progress();
+  EXPECT_TRUE(std::holds_alternative<InProgress>(*client_->Reset({"h", "e"}, Fence{17}, options)));
+  stub_->resetting.mutable_claim_lost();
+  EXPECT_TRUE(std::holds_alternative<ClaimLost>(*client_->Reset({"h", "e"}, Fence{17}, options)));
+  stub_->resetting.Clear();
+  EXPECT_THAT(client_->Reset({"h", "e"}, Fence{17}, options), HasCode(absl::StatusCode::kInternal));
+
+  v1::PastReceipt& past = *stub_->operation.mutable_operation()->add_past_receipts();
+  past.mutable_receipt()->set_status(v1::RECEIPT_STATUS_SUCCEEDED);
+  past.mutable_receipt()->set_result("the first one's");
+  past.set_reason("paid twice by hand");
+  const auto told = client_->GetOperation({"h", "e"});
+  ASSERT_THAT(told, IsOk());
+  ASSERT_THAT(told->past_receipts, SizeIs(1));
+  EXPECT_EQ(told->past_receipts[0].receipt.result, "the first one's");
+  EXPECT_EQ(told->past_receipts[0].reason, "paid twice by hand");
 }
 
 TEST_F(OperatorTest, PagesAreFollowed) {

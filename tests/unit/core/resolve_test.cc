@@ -175,5 +175,51 @@ TEST(DecideResolveTest, ADelayOfTheReleaseIsOver) {
   EXPECT_LE(decision.row_after->claim.lease_expires, kNow);
 }
 
+// ---- reset ----
+
+OperationRow Done(RowState state = RowState::kCompleted) {
+  OperationRow row = Lapsed();
+  row.state = state;
+  row.receipt.emplace().completed = kNow;
+  return row;
+}
+
+TEST(DecideResetTest, ACompletedOneMayRunAgain) {
+  for (const RowState state : {RowState::kCompleted, RowState::kTombstone}) {
+    const OperationRow row = Done(state);
+    const auto decision = DecideReset(&row, {.fence = kFence}, kNow);
+    EXPECT_TRUE(std::holds_alternative<core::Released>(decision.outcome));
+    ASSERT_TRUE(decision.row_after.has_value());
+    EXPECT_EQ(decision.row_after->state, RowState::kReleased);
+    EXPECT_FALSE(decision.row_after->receipt.has_value());
+    EXPECT_FALSE(decision.row_after->unknown.has_value());
+    EXPECT_EQ(decision.row_after->digest, row.digest);
+    BeginRequest next;
+    next.attempt = Attempt(3);
+    next.lease = absl::Seconds(30);
+    const auto begun = DecideBegin(*decision.row_after, next, kNow);
+    ASSERT_TRUE(std::holds_alternative<Granted>(begun.outcome));
+    EXPECT_GT(std::get<Granted>(begun.outcome).claim.fence, kFence);
+
+    const auto again = DecideReset(&*decision.row_after, {.fence = kFence}, kNow);
+    EXPECT_TRUE(std::holds_alternative<core::Released>(again.outcome));
+    EXPECT_FALSE(again.row_after.has_value());
+  }
+}
+
+TEST(DecideResetTest, NothingElseIsChanged) {
+  const OperationRow done = Done();
+  const auto later = DecideReset(&done, {.fence = {kFence.value - 1}}, kNow);
+  EXPECT_TRUE(std::holds_alternative<ClaimLost>(later.outcome));
+  EXPECT_FALSE(later.row_after.has_value());
+  for (const OperationRow& row : {Lapsed(), Claimed(absl::Seconds(5))}) {
+    const auto held = DecideReset(&row, {.fence = kFence}, kNow);
+    EXPECT_TRUE(std::holds_alternative<InProgress>(held.outcome));
+    EXPECT_FALSE(held.row_after.has_value());
+  }
+  EXPECT_TRUE(
+      std::holds_alternative<NotFound>(DecideReset(nullptr, {.fence = kFence}, kNow).outcome));
+}
+
 }  // namespace
 }  // namespace once::core

@@ -72,7 +72,7 @@ class GuardTest : public ::once::testing::ServerTest {
 
 TEST_F(GuardTest, NoMethodAnswersWithoutACredential) {
   Start();
-  ASSERT_EQ(AllMethods().size(), 21u);
+  ASSERT_EQ(AllMethods().size(), 22u);
   for (const Method& method : AllMethods()) {
     grpc::ClientContext context;
     EXPECT_THAT(CallRaw(method.path, &context),

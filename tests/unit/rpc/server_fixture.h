@@ -36,6 +36,7 @@ class MockPipeline : public pipeline::Pipeline {
   MOCK_METHOD(void, Abandon, (pipeline::AbandonCall, pipeline::Done<core::AbandonOutcome>),
               (override));
   MOCK_METHOD(void, Renew, (pipeline::RenewCall, pipeline::Done<core::RenewOutcome>), (override));
+  MOCK_METHOD(void, Reset, (pipeline::ResetCall, pipeline::Done<core::ResetOutcome>), (override));
   MOCK_METHOD(void, Resolve, (pipeline::ResolveCall, pipeline::Done<core::ResolveOutcome>),
               (override));
   MOCK_METHOD(void, Lookup, (pipeline::LookupCall, pipeline::Done<core::LookupOutcome>),

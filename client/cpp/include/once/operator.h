@@ -20,6 +20,15 @@
 
 namespace once {
 
+// A receipt that the operation had before it was reset.
+struct PastReceipt {
+  Receipt receipt;
+  AttemptId attempt_id;
+  absl::Time reset_time;
+  std::string credential_id;  // of whoever reset it
+  std::string reason;
+};
+
 // An operation as it is. `latest_claim` is what Resolve has to name; its lease may be live.
 struct Operation {
   OperationId id;
@@ -32,7 +41,8 @@ struct Operation {
   int32_t earlier_attempt_count = 0;
   int64_t delivery_count = 0;  // Begins that arrived, without those that were answered from memory
   absl::Time first_begin_time;
-  std::optional<Receipt> receipt;  // without its result, which Client::Lookup shows
+  std::optional<Receipt> receipt;          // without its result, which Client::Lookup shows
+  std::vector<PastReceipt> past_receipts;  // newest first, at most 10
 };
 
 // One entry of the attempt log. `kind` and `outcome` are the protocol's names without their
@@ -75,6 +85,8 @@ struct Released {};
 // All but Completed and Released mean that nothing was changed.
 using ResolveOutcome = std::variant<Completed, Released, InProgress, ClaimLost, CompletionConflict>;
 
+using ResetOutcome = std::variant<Released, InProgress, ClaimLost>;
+
 // Thread-safe; every method blocks. Applications replace it in their tests
 // (once/mocks/mock_operator_connection.h).
 class OperatorConnection {
@@ -90,6 +102,8 @@ class OperatorConnection {
                                                            const CallOptions& options);
   virtual absl::StatusOr<ResolveOutcome> Resolve(const Resolution& resolution,
                                                  const CallOptions& options);
+  virtual absl::StatusOr<ResetOutcome> Reset(const OperationId& operation, Fence fence,
+                                             const CallOptions& options);
 
  protected:
   OperatorConnection() = default;
@@ -115,6 +129,10 @@ class OperatorClient {
   // Ends an operation whose lease is over, or which was given back, with what was found out.
   absl::StatusOr<ResolveOutcome> Resolve(const Resolution& resolution,
                                          const CallOptions& options = {}) const;
+  // Lets a completed operation run again. `fence`: of the receipt, so that a later one is not
+  // reset. `options.reason` says why, and is required.
+  absl::StatusOr<ResetOutcome> Reset(const OperationId& operation, Fence fence,
+                                     const CallOptions& options) const;
 
  private:
   std::shared_ptr<OperatorConnection> connection_;

@@ -76,6 +76,7 @@ enum class AuditAction {
   kRevokeCredential = 4,
   kApplyHandlerPolicies = 5,
   kResolve = 6,
+  kReset = 7,
 };
 absl::string_view ToString(AuditAction action);
 

@@ -149,6 +149,19 @@ TEST_F(OncectlTest, ResolveSaysWhatWasFound) {
   EXPECT_EQ(sent[2].result, "no");
 }
 
+TEST_F(OncectlTest, ResetNeedsAReason) {
+  EXPECT_EQ(Oncectl({"operation", "reset", "h", "e", "--fence", "17"}), ExitCode::kUsage);
+  EXPECT_CALL(*operator_, Reset(_, Fence{17}, _))
+      .WillOnce([](const OperationId& id, Fence, const CallOptions& options) -> ResetOutcome {
+        EXPECT_EQ(id.event_id, "e");
+        EXPECT_EQ(options.reason, "OPS-7");
+        return Released{};
+      });
+  EXPECT_EQ(Oncectl({"operation", "reset", "h", "e", "--fence", "17", "--reason", "OPS-7"}),
+            ExitCode::kDone);
+  EXPECT_EQ(out_, "released\n");
+}
+
 TEST_F(OncectlTest, BeginSendsWhatTheCommandLineSays) {
   EXPECT_CALL(*connection_, Begin(_, _))
       .WillOnce([](const BeginRequest& request, const CallOptions&) -> BeginOutcome {

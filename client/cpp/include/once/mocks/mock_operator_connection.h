@@ -17,6 +17,8 @@ class MockOperatorConnection : public once::OperatorConnection {
               (override));
   MOCK_METHOD(absl::StatusOr<once::ResolveOutcome>, Resolve,
               (const once::Resolution&, const once::CallOptions&), (override));
+  MOCK_METHOD(absl::StatusOr<once::ResetOutcome>, Reset,
+              (const once::OperationId&, once::Fence, const once::CallOptions&), (override));
 };
 
 }  // namespace once_mocks
