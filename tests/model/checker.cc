@@ -37,6 +37,7 @@ class OperationChecker {
     }
     CheckClaimOrder();
     CheckHandOver();
+    CheckResolved();
     CheckDigests();
     CheckPolicies();
   }
@@ -65,6 +66,12 @@ class OperationChecker {
     }
   }
 
+  // The call itself stored the receipt.
+  static bool Stored(const Event& event) {
+    return (event.call == Call::kComplete || event.call == Call::kResolve) &&
+           event.outcome == Outcome::kCompleted && !event.replayed;
+  }
+
   void CollectReceipt() {
     int stored_now = 0;
     for (const Event& event : operation_.events) {
@@ -76,10 +83,7 @@ class OperationChecker {
               absl::StrCat(receipt_->result, " is now ", event.receipt->result));
       }
       receipt_known_ns_ = std::min(receipt_known_ns_, event.end_ns);
-      if (event.call == Call::kComplete && event.outcome == Outcome::kCompleted &&
-          !event.replayed) {
-        if (++stored_now > 1) Fault("two Completes stored a receipt", event);
-      }
+      if (Stored(event) && ++stored_now > 1) Fault("two calls stored a receipt", event);
     }
     if (receipt_.has_value()) CheckReceiptOrigin();
   }
@@ -87,8 +91,9 @@ class OperationChecker {
   void CheckReceiptOrigin() {
     const auto made =
         std::any_of(operation_.events.begin(), operation_.events.end(), [this](const Event& event) {
-          return event.call == Call::kComplete && event.fence == receipt_->fence &&
-                 event.result == receipt_->result && event.start_ns <= receipt_known_ns_;
+          return (event.call == Call::kComplete || event.call == Call::kResolve) &&
+                 event.fence == receipt_->fence && event.result == receipt_->result &&
+                 event.start_ns <= receipt_known_ns_;
         });
     if (!made)
       faults_.push_back(absl::StrCat(id_, ": a receipt that nobody sent: ", receipt_->result));
@@ -107,14 +112,14 @@ class OperationChecker {
     if (event.start_ns <= receipt_known_ns_) return;
     if (event.outcome == Outcome::kGranted) Fault("granted after completion", event);
     if (event.outcome == Outcome::kInProgress || event.outcome == Outcome::kUnclaimed ||
-        event.outcome == Outcome::kNotFound || event.outcome == Outcome::kAbandoned) {
+        event.outcome == Outcome::kNotFound || event.outcome == Outcome::kAbandoned ||
+        event.outcome == Outcome::kFoundNotDone) {
       Fault("a completed operation answered as if it were not", event);
     }
   }
 
   void CheckLosing(const Event& event) {
-    const bool stored =
-        event.call == Call::kComplete && event.outcome == Outcome::kCompleted && !event.replayed;
+    const bool stored = Stored(event);
     if (stored || event.outcome == Outcome::kRenewed) {
       for (auto later = claims_.upper_bound(event.fence); later != claims_.end(); ++later) {
         if (later->second.first_known_ns < event.start_ns) {
@@ -136,7 +141,8 @@ class OperationChecker {
       if (event.call == Call::kBegin)
         return event.attempt != lost.attempt || event.granted_fence > lost.fence;
       return event.attempt == lost.attempt && event.fence == lost.fence &&
-             (event.call == Call::kComplete || event.call == Call::kAbandon);
+             (event.call == Call::kComplete || event.call == Call::kAbandon ||
+              event.call == Call::kResolve);
     });
   }
 
@@ -159,8 +165,14 @@ class OperationChecker {
     }
   }
 
+  // By its attempt, or by an operator who found that neither it nor any before it has acted.
   bool GivenBack(const Claim& claim, int64_t before_ns) const {
     return std::any_of(operation_.events.begin(), operation_.events.end(), [&](const Event& event) {
+      if (event.call == Call::kResolve) {
+        return event.result.empty() && event.fence >= claim.fence &&
+               (event.outcome == Outcome::kFoundNotDone || event.outcome == Outcome::kError) &&
+               event.start_ns <= before_ns;
+      }
       return event.call == Call::kAbandon && event.attempt == claim.attempt &&
              event.fence == claim.fence &&
              (event.outcome == Outcome::kAbandoned || event.outcome == Outcome::kError) &&
@@ -168,15 +180,26 @@ class OperationChecker {
     });
   }
 
+  bool GivenBackByItself(const Claim& claim, int64_t before_ns) const {
+    return std::any_of(operation_.events.begin(), operation_.events.end(), [&](const Event& event) {
+      return event.call == Call::kAbandon && event.attempt == claim.attempt &&
+             event.fence == claim.fence && event.start_ns <= before_ns;
+    });
+  }
+
   // No later claim may be granted before this moment unless the claim was given back.
-  int64_t LeaseOverAt(const Claim& claim) const {
+  int64_t LeaseOverAt(const Claim& claim) const { return LeaseKnownAt(claim, INT64_MAX); }
+
+  // The end of the lease by what had been answered before `ns`.
+  int64_t LeaseKnownAt(const Claim& claim, int64_t ns) const {
     int64_t over = 0;
     for (const Event* grant : claim.grants) {
+      if (grant->end_ns > ns) continue;
       over = std::max(over, grant->start_ns + grant->lease_remaining_ns);
     }
     for (const Event& event : operation_.events) {
-      if (event.outcome == Outcome::kRenewed && event.attempt == claim.attempt &&
-          event.fence == claim.fence) {
+      if (event.outcome == Outcome::kRenewed && event.end_ns <= ns &&
+          event.attempt == claim.attempt && event.fence == claim.fence) {
         over = std::max(over, event.start_ns + event.lease_remaining_ns);
       }
     }
@@ -204,6 +227,19 @@ class OperationChecker {
     if (grant.earlier_attempt.empty()) {
       Fault("an attempt of unknown outcome was hidden", grant,
             absl::StrCat("fence ", earlier.fence));
+    }
+  }
+
+  // An operator decides about claims whose lease is over, or which were given back.
+  void CheckResolved() {
+    for (const Event& event : operation_.events) {
+      if (event.call != Call::kResolve) continue;
+      if (event.outcome != Outcome::kFoundNotDone && !Stored(event)) continue;
+      const auto claim = claims_.find(event.fence);
+      if (claim == claims_.end() || GivenBackByItself(claim->second, event.end_ns)) continue;
+      if (event.end_ns + kClockToleranceNs < LeaseKnownAt(claim->second, event.start_ns)) {
+        Fault("a live claim was resolved", event);
+      }
     }
   }
 

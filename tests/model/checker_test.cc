@@ -201,5 +201,37 @@ TEST(Checker, FindsAWrongMarkOfRecovery) {
   EXPECT_THAT(CheckOne({fresh}), Contains(HasSubstr("recovery")));
 }
 
+TEST(CheckerTest, AnOperatorsDecisionEndsADoubt) {
+  History history;
+  Operation& operation = history.operations["e"];
+  Event resolved = Answer(Call::kResolve, Outcome::kFoundNotDone, "a", 10, 200);
+  operation.events = {Grant("a", 10, 1, 0, 1, 100), resolved, Grant("b", 20, 2, 210, 211, 100)};
+  EXPECT_THAT(Check(history), IsEmpty());
+  // Without it, the earlier attempt was hidden.
+  operation.events.erase(operation.events.begin() + 1);
+  EXPECT_THAT(Check(history), Contains(HasSubstr("hidden")));
+}
+
+TEST(CheckerTest, ALiveClaimMustNotBeResolved) {
+  History history;
+  Operation& operation = history.operations["e"];
+  operation.events = {Grant("a", 10, 1, 0, 1, 100),
+                      Answer(Call::kResolve, Outcome::kFoundNotDone, "a", 10, 50)};
+  EXPECT_THAT(Check(history), Contains(HasSubstr("a live claim was resolved")));
+  operation.events.push_back(Answer(Call::kAbandon, Outcome::kAbandoned, "a", 10, 40));
+  EXPECT_THAT(Check(history), IsEmpty());
+}
+
+TEST(CheckerTest, AReceiptOfAnOperatorIsOneAsOthers) {
+  History history;
+  Operation& operation = history.operations["e"];
+  Event found = Done("a", 10, "found", 200);
+  found.call = Call::kResolve;
+  operation.events = {Grant("a", 10, 1, 0, 1, 100), found, Done("a", 10, "found", 300, true)};
+  EXPECT_THAT(Check(history), IsEmpty());
+  operation.events.push_back(Done("a", 10, "mine", 250));
+  EXPECT_THAT(Check(history), Contains(HasSubstr("the receipt changed")));
+}
+
 }  // namespace
 }  // namespace once::model

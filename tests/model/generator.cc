@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "once/v1/admin_service.grpc.pb.h"
 #include "once/v1/idempotency_service.grpc.pb.h"
+#include "once/v1/operator_service.grpc.pb.h"
 
 namespace once::model {
 namespace {
@@ -74,6 +75,10 @@ void Read(const v1::BeginResponse& answer, Event& event) {
       return;
     case v1::BeginResponse::kInDoubt:
       event.outcome = Outcome::kInDoubt;
+      if (answer.in_doubt().earlier_attempts_size() > 0) {
+        event.earlier_attempt = answer.in_doubt().earlier_attempts(0).attempt_id();
+        event.earlier_fence = answer.in_doubt().earlier_attempts(0).fence();
+      }
       return;
     case v1::BeginResponse::kStale:
     case v1::BeginResponse::kExpired:
@@ -105,6 +110,29 @@ void Read(const v1::AbandonResponse& answer, Event& event) {
   event.outcome = answer.has_abandoned()    ? Outcome::kAbandoned
                   : answer.has_claim_lost() ? Outcome::kClaimLost
                                             : Outcome::kUnexpected;
+}
+
+void Read(const v1::ResolveResponse& answer, Event& event) {
+  switch (answer.outcome_case()) {
+    case v1::ResolveResponse::kCompleted:
+      return Read(answer.completed(), event);
+    case v1::ResolveResponse::kReleased:
+      event.outcome = Outcome::kFoundNotDone;
+      return;
+    case v1::ResolveResponse::kInProgress:
+      event.outcome = Outcome::kInProgress;
+      return;
+    case v1::ResolveResponse::kClaimLost:
+      event.outcome = Outcome::kClaimLost;
+      return;
+    case v1::ResolveResponse::kConflict:
+      event.outcome = Outcome::kCompletionConflict;
+      event.receipt = Seen(answer.conflict().receipt());
+      return;
+    case v1::ResolveResponse::OUTCOME_NOT_SET:
+      break;
+  }
+  event.outcome = Outcome::kUnexpected;
 }
 
 void Read(const v1::RenewResponse& answer, Event& event) {
@@ -196,6 +224,7 @@ class Consumer {
         name_(absl::StrCat("consumer-", number)) {
     for (const auto& channel : channels) {
       stubs_.push_back(v1::IdempotencyService::NewStub(channel));
+      operator_stubs_.push_back(v1::OperatorService::NewStub(channel));
     }
   }
 
@@ -294,7 +323,15 @@ class Consumer {
     if (Chance(20)) SetLease(request.mutable_wait(), static_cast<int64_t>(random_() % 300));
     const Event begun = BeginWithLostReplies(target, request);
     if (begun.outcome == Outcome::kGranted) {
+      // An operator who is wrong about what is live.
+      if (Chance(5)) Resolve(target, attempt, begun.granted_fence);
+      // And one who is right about what came before, but too late.
+      if (!begun.earlier_attempt.empty() && Chance(20)) {
+        Resolve(target, begun.earlier_attempt, begun.earlier_fence);
+      }
       Execute(target, attempt, begun);
+    } else if (begun.outcome == Outcome::kInDoubt && Chance(40)) {
+      Resolve(target, begun.earlier_attempt, begun.earlier_fence);
     } else if (Chance(30)) {
       Lookup(target);
     }
@@ -362,6 +399,43 @@ class Consumer {
     event.fence = fence;
     event.forget = forget;
     events_.emplace_back(target, event);
+  }
+
+  void Resolve(const Target& target, const std::string& attempt, int64_t fence) {
+    if (options_.operator_token.empty()) return;
+    v1::ResolveRequest request;
+    request.set_handler(kHandler);
+    request.set_event_id(target.id);
+    request.set_attempt_id(attempt);
+    request.set_fence(fence);
+    request.set_evidence("the model");
+    const bool done = Chance(30);
+    request.set_verdict(done ? v1::ResolveRequest::VERDICT_DONE
+                             : v1::ResolveRequest::VERDICT_NOT_DONE);
+    if (done) request.set_result(absl::StrCat("found ", random_()));
+    Event event;
+    do {
+      event = Event();
+      event.call = Call::kResolve;
+      event.attempt = attempt;
+      event.fence = fence;
+      event.result = request.result();
+      event.server = static_cast<int>(random_() % operator_stubs_.size());
+      grpc::ClientContext context;
+      context.AddMetadata("authorization", absl::StrCat("Bearer ", options_.operator_token));
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+      v1::ResolveResponse response;
+      event.start_ns = NowNs();
+      const grpc::Status status =
+          operator_stubs_[static_cast<size_t>(event.server)]->Resolve(&context, request, &response);
+      event.end_ns = NowNs();
+      if (status.ok()) {
+        Read(response, event);
+      } else {
+        ReadStatus(status, event);
+      }
+      events_.emplace_back(target, event);
+    } while (Chance(15) || event.outcome == Outcome::kError);
   }
 
   void Renew(const Target& target, const std::string& attempt, int64_t fence) {
@@ -471,6 +545,7 @@ class Consumer {
   std::mt19937_64 random_;
   const std::string name_;
   std::vector<std::unique_ptr<v1::IdempotencyService::Stub>> stubs_;
+  std::vector<std::unique_ptr<v1::OperatorService::Stub>> operator_stubs_;
   std::vector<std::pair<Target, Event>> events_;
 };
 

@@ -17,6 +17,7 @@ struct GeneratorOptions {
   // Where set, the policy of this tenant changes while consumers run.
   std::string tenant;
   std::string admin_token;
+  std::string operator_token;  // where set, doubts are resolved, some of them wrongly named
   uint64_t seed = 1;
   int consumers = 200;  // threads, each with one call at a time
   absl::Duration duration = absl::Seconds(10);

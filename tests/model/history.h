@@ -13,7 +13,7 @@
 
 namespace once::model {
 
-enum class Call : uint8_t { kBegin, kComplete, kAbandon, kRenew, kLookup };
+enum class Call : uint8_t { kBegin, kComplete, kAbandon, kRenew, kLookup, kResolve };
 
 enum class Outcome : uint8_t {
   kError,  // may or may not have happened
@@ -28,7 +28,8 @@ enum class Outcome : uint8_t {
   kCompletionConflict,
   kAbandoned,
   kRenewed,
-  kUnexpected,  // an answer that no rule of the protocol allows
+  kFoundNotDone,  // of Resolve; found done is kCompleted
+  kUnexpected,    // an answer that no rule of the protocol allows
 };
 
 struct ReceiptSeen {
@@ -47,8 +48,8 @@ struct Event {
   std::string attempt;
   // Request.
   std::string digest;      // Begin, Lookup with payload: SHA-256
-  int64_t fence = 0;       // Complete, Abandon, Renew
-  std::string result;      // Complete
+  int64_t fence = 0;       // Complete, Abandon, Renew, Resolve
+  std::string result;      // Complete, Resolve where it was found done
   bool forget = false;     // Abandon
   bool can_probe = false;  // Begin
   // Answer.

@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "integration"))
 
 import pytest
 
+from support.caller import admin_service_pb2
 from support.cluster import FAST_POLICIES, Cluster, DatabaseStore, SqliteStore
 from support.databases import DatabaseServer
 
@@ -28,9 +29,12 @@ def check(cluster: Cluster, seconds: int, seed: int = SEED) -> subprocess.Comple
     token_file.write_text(tenant.token)
     admin_token_file = cluster.folder / "admin-token"
     admin_token_file.write_text(cluster.admin_token)
+    operator_token_file = cluster.folder / "operator-token"
+    operator_token_file.write_text(cluster.admin.create_credential(tenant.name, role=admin_service_pb2.ROLE_OPERATOR).token)
     servers = [f"--server={server.address}" for server in cluster.servers]
     run = subprocess.run([MODEL, *servers, f"--token-file={token_file}", f"--seconds={seconds}", f"--seed={seed}",
-                          f"--tenant={tenant.name}", f"--admin-token-file={admin_token_file}"],
+                          f"--tenant={tenant.name}", f"--admin-token-file={admin_token_file}",
+                          f"--operator-token-file={operator_token_file}"],
                          capture_output=True, text=True, timeout=300)
     print(run.stdout, run.stderr)
     return run

@@ -5,10 +5,8 @@ import itertools
 import pathlib
 import sqlite3
 
-from once.v1 import admin_service_pb2
-
 from . import onced as onced_program
-from .caller import Caller
+from .caller import Caller, admin_service_pb2
 from .databases import DatabaseServer
 from .onced import Onced
 
