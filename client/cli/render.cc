@@ -141,7 +141,8 @@ struct Describe {
   Json operator()(const Expired& expired) const {
     return {{"outcome", "expired"},
             {"status", ToString(expired.status)},
-            {"complete_time", Text(expired.complete_time)}};
+            {"complete_time", Text(expired.complete_time)},
+            {"handler_version", expired.handler_version}};
   }
   Json operator()(const Unclaimed& unclaimed) const {
     Json json = {{"outcome", "unclaimed"}, {"state", ToString(unclaimed.state)}};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/handler_policy.h"
+
 namespace once::core {
 namespace {
 
@@ -26,7 +28,23 @@ Completed CompletedOf(const OperationRow& row, bool replayed) {
 }
 
 Expired ExpiredOf(const OperationRow& row) {
-  return Expired{.status = row.receipt->status, .completed = row.receipt->completed};
+  return Expired{.status = row.receipt->status,
+                 .completed = row.receipt->completed,
+                 .handler_version = row.claim.handler_version};
+}
+
+bool IsReadable(const OperationRow& row, const std::vector<std::string>& versions) {
+  return versions.empty() ||
+         std::any_of(versions.begin(), versions.end(), [&row](const std::string& pattern) {
+           return MatchesPattern(pattern, row.claim.handler_version);
+         });
+}
+
+// What a Begin or a Lookup is told of a completed operation.
+template <typename Outcome>
+Outcome ReplayOf(const OperationRow& row, const std::vector<std::string>& readable_versions) {
+  if (!IsReadable(row, readable_versions)) return ExpiredOf(row);
+  return CompletedOf(row, /*replayed=*/true);
 }
 
 InProgress InProgressOf(const OperationRow& row, InProgress::Reason reason, DbTime now) {
@@ -205,7 +223,8 @@ Decision<BeginOutcome> DecideBegin(const OperationRow& row, const BeginRequest& 
   }
   switch (row.state) {
     case RowState::kCompleted:
-      return {.outcome = CompletedOf(row, /*replayed=*/true), .row_after = std::nullopt};
+      return {.outcome = ReplayOf<BeginOutcome>(row, request.readable_versions),
+              .row_after = std::nullopt};
     case RowState::kTombstone:
       return {.outcome = ExpiredOf(row), .row_after = std::nullopt};
     case RowState::kReleased:
@@ -368,7 +387,7 @@ LookupOutcome DecideLookup(const OperationRow* row, const LookupRequest& request
   const OperationState state = StateOf(*row, request.on_lapse, now);
   switch (state) {
     case OperationState::kCompleted:
-      return CompletedOf(*row, /*replayed=*/true);
+      return ReplayOf<LookupOutcome>(*row, request.readable_versions);
     case OperationState::kTombstone:
       return ExpiredOf(*row);
     case OperationState::kInDoubt:

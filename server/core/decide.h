@@ -72,9 +72,11 @@ struct Stale {
   std::string current_event_id;
 };
 
+// Completed, without a receipt to show.
 struct Expired {
   ReceiptStatus status = ReceiptStatus::kSucceeded;
   DbTime completed;
+  std::string handler_version;
 };
 
 struct Unclaimed {
@@ -142,6 +144,7 @@ struct BeginRequest {
   // The caller asks its business data about an earlier attempt before it acts.
   bool can_probe = false;
   std::optional<OrderRequest> order = std::nullopt;  // unset: the operation runs when it comes
+  std::vector<std::string> readable_versions = {};   // as in HandlerPolicy
 };
 
 struct CompleteRequest {
@@ -188,6 +191,7 @@ struct RenewRequest {
 struct LookupRequest {
   std::optional<Digest> digest;
   LapsePolicy on_lapse = LapsePolicy::kRetry;
+  std::vector<std::string> readable_versions = {};  // as in HandlerPolicy
 };
 
 // ---- decisions ----

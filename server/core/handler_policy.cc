@@ -34,6 +34,7 @@ class PolicyCheck {
     CheckLease();
     CheckDigest();
     CheckRetention();
+    CheckReadableVersions();
     return std::move(fault_);
   }
 
@@ -127,6 +128,28 @@ class PolicyCheck {
           {{"value", DaysText(*retention.dedupe)}, {"limit", DaysText(longest)}});
   }
 
+  void CheckReadableVersions() {
+    const std::vector<std::string>& versions = policy_.readable_versions;
+    if (versions.size() > kMaxReadableVersions) {
+      Fault(
+          "readable_versions",
+          absl::StrCat("has ", versions.size(), " items; the limit is ", kMaxReadableVersions),
+          {{"size", absl::StrCat(versions.size())}, {"limit", absl::StrCat(kMaxReadableVersions)}});
+    }
+    for (size_t i = 0; i < versions.size(); ++i) {
+      const std::string field = absl::StrCat("readable_versions[", i, "]");
+      if (versions[i].empty()) {
+        Fault(field, "is empty; \"*\" stands for all versions");
+      }
+      const size_t size = absl::string_view(absl::StripSuffix(versions[i], "*")).size();
+      if (size <= kMaxHandlerVersionBytes) continue;
+      Fault(field,
+            absl::StrCat("is ", size, " bytes before a \"*\"; the limit is ",
+                         kMaxHandlerVersionBytes),
+            {{"size", absl::StrCat(size)}, {"limit", absl::StrCat(kMaxHandlerVersionBytes)}});
+    }
+  }
+
   const size_t index_;
   const HandlerPolicy& policy_;
   const Limits& limits_;
@@ -144,11 +167,11 @@ absl::Duration LongestReturn(const RetentionPolicy& retention) {
   return retention.manual_replay + retention.broker + retention.dead_letter + retention.backup;
 }
 
-bool MatchesPattern(absl::string_view pattern, absl::string_view handler) {
+bool MatchesPattern(absl::string_view pattern, absl::string_view name) {
   if (absl::ConsumeSuffix(&pattern, "*")) {
-    return absl::StartsWith(handler, pattern);
+    return absl::StartsWith(name, pattern);
   }
-  return pattern == handler;
+  return pattern == name;
 }
 
 const HandlerPolicy* FindPolicy(absl::Span<const HandlerPolicy> policies,

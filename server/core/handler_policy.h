@@ -75,6 +75,8 @@ struct HandlerPolicy {
   std::optional<AttemptLog> attempt_log = std::nullopt;  // unset: the server's
   RetentionPolicy retention = {};
   OrderPolicy order = {};
+  // Patterns of the handler versions whose receipts callers can read; empty: all.
+  std::vector<std::string> readable_versions = {};
   friend bool operator==(const HandlerPolicy&, const HandlerPolicy&) = default;
 };
 
@@ -84,7 +86,7 @@ struct HandlerPolicy {
 absl::Duration LongestReturn(const RetentionPolicy& retention);
 
 // A pattern is an exact name, or a prefix that ends in "*".
-bool MatchesPattern(absl::string_view pattern, absl::string_view handler);
+bool MatchesPattern(absl::string_view pattern, absl::string_view name);
 
 // The record of `policies` for `handler` (a name, or a pattern, which stands for the names that it
 // matches and no longer pattern does); null where none matches.

@@ -24,6 +24,7 @@ inline constexpr size_t kMaxDescriptionBytes = 255;
 inline constexpr size_t kMaxHandlerPatterns = 64;
 inline constexpr size_t kMaxPolicies = 256;  // of one tenant
 inline constexpr size_t kMaxIgnoredMemberBytes = 255;
+inline constexpr size_t kMaxReadableVersions = 64;  // of one policy
 // All policies of a tenant, as they are stored.
 inline constexpr size_t kMaxPolicyBytes = size_t{512} << 10;
 // Results up to this size lie in the operation's row; larger ones in a table of their own, where

@@ -62,6 +62,7 @@ void VisitFields(Policy& policy, Visitor& visit) {
     inner.Flag("guards_versions", policy.order.guards_versions);
     inner.Flag("one_at_a_time", policy.order.one_at_a_time);
   });
+  visit.Texts("readable_versions", policy.readable_versions);
 }
 
 class Writer {

@@ -27,6 +27,7 @@ Rules RulesOf(const core::HandlerPolicy& policy, const core::Limits& limits) {
                .on_lapse = policy.on_lapse,
                .digest = policy.digest,
                .order = policy.order,
+               .readable_versions = policy.readable_versions,
                .attempt_log = policy.attempt_log,
                .dedupe_retention = policy.retention.dedupe};
 }

@@ -32,6 +32,7 @@ struct Rules {
   core::LapsePolicy on_lapse = core::LapsePolicy::kRetry;
   core::DigestPolicy digest;
   core::OrderPolicy order;
+  std::vector<std::string> readable_versions;
   std::optional<core::AttemptLog> attempt_log;     // unset: the server's
   std::optional<absl::Duration> dedupe_retention;  // unset: without end
 };

@@ -30,7 +30,9 @@ class PolicyReader {
     ONCE_RETURN_IF_ERROR(ReadChoices(policy));
     ONCE_RETURN_IF_ERROR(ReadLease(policy.lease));
     ONCE_RETURN_IF_ERROR(ReadRetention(policy.retention));
-    ReadIgnoredMembers(policy.digest.ignored_members);
+    policy.digest.ignored_members =
+        ReadSet(wire_.digest().ignored_members(), core::kMaxExcludedPointers);
+    policy.readable_versions = ReadSet(wire_.readable_versions(), core::kMaxReadableVersions);
     policy.order = {.guards_versions = wire_.order().guard_versions(),
                     .one_at_a_time = wire_.order().one_at_a_time()};
     return policy;
@@ -94,14 +96,15 @@ class PolicyReader {
     return absl::OkStatus();
   }
 
-  // Order and repeats mean nothing, and so do not make a difference. Too many are not worth
+  // Order and repeats mean nothing, and so do not make a difference. More than `most` are not worth
   // sorting: core refuses them.
-  void ReadIgnoredMembers(std::vector<std::string>& members) const {
-    const auto& wire = wire_.digest().ignored_members();
-    members.assign(wire.begin(), wire.end());
-    if (members.size() > core::kMaxExcludedPointers) return;
-    std::sort(members.begin(), members.end());
-    members.erase(std::unique(members.begin(), members.end()), members.end());
+  static std::vector<std::string> ReadSet(
+      const google::protobuf::RepeatedPtrField<std::string>& wire, size_t most) {
+    std::vector<std::string> items(wire.begin(), wire.end());
+    if (items.size() > most) return items;
+    std::sort(items.begin(), items.end());
+    items.erase(std::unique(items.begin(), items.end()), items.end());
+    return items;
   }
 
   // Whatever a Duration can say; core knows the limits. A part of a microsecond is dropped.
@@ -209,6 +212,7 @@ void Fill(const HandlerPolicy& policy, v1::HandlerPolicy* out) {
   FillRetention(policy.retention, out);
   if (policy.order.guards_versions) out->mutable_order()->set_guard_versions(true);
   if (policy.order.one_at_a_time) out->mutable_order()->set_one_at_a_time(true);
+  for (const std::string& version : policy.readable_versions) out->add_readable_versions(version);
 }
 
 }  // namespace

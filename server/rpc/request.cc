@@ -305,6 +305,7 @@ absl::StatusOr<pipeline::BeginCall> ToCall(v1::BeginRequest&& request,
   begin.consumer = std::move(*request.mutable_consumer());
   begin.handler_version = std::move(*request.mutable_handler_version());
   begin.on_lapse = rules.on_lapse;
+  begin.readable_versions = rules.readable_versions;
   begin.can_probe = request.can_probe();
   call.attempt_log = rules.attempt_log;
   return call;
@@ -420,6 +421,7 @@ absl::StatusOr<pipeline::LookupCall> ToCall(v1::LookupRequest&& request,
   const policy::Rules& rules = context.policies.For(call.info.tenant, call.info.handler);
   ONCE_ASSIGN_OR_RETURN(call.request.digest, DigestOfPayload(request, rules.digest, context, path));
   call.request.on_lapse = rules.on_lapse;
+  call.request.readable_versions = rules.readable_versions;
   return call;
 }
 

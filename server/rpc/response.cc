@@ -211,9 +211,10 @@ void Fill(core::Stale&& stale, v1::Stale* out) {
   out->set_current_event_id(std::move(stale.current_event_id));
 }
 
-void Fill(const core::Expired& expired, v1::Expired* out) {
+void Fill(core::Expired&& expired, v1::Expired* out) {
   out->set_status(ToWire(expired.status));
   FillTimestamp(expired.completed, out->mutable_complete_time());
+  out->set_handler_version(std::move(expired.handler_version));
 }
 
 void Fill(core::Unclaimed&& unclaimed, v1::Unclaimed* out) {
@@ -275,7 +276,7 @@ Name FillResponse(core::BeginOutcome&& outcome, const OperationFacts& facts,
                           return "stale";
                         },
                         [&](core::Expired&& expired) -> Name {
-                          Fill(expired, response->mutable_expired());
+                          Fill(std::move(expired), response->mutable_expired());
                           return "expired";
                         },
                     },
@@ -490,7 +491,7 @@ Name FillResponse(core::LookupOutcome&& outcome, const OperationFacts& facts,
                           return "in_doubt";
                         },
                         [&](core::Expired&& expired) -> Name {
-                          Fill(expired, response->mutable_expired());
+                          Fill(std::move(expired), response->mutable_expired());
                           return "expired";
                         },
                         [&](core::Unclaimed&& unclaimed) -> Name {

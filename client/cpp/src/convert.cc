@@ -245,7 +245,7 @@ Stale StaleFrom(const v1::Stale& proto) {
 absl::StatusOr<Expired> ExpiredFrom(const v1::Expired& proto) {
   const auto status = EnumFromProto(proto.status());
   if (!status.has_value()) return NotUnderstood("a receipt status");
-  return Expired{*status, FromProto(proto.complete_time())};
+  return Expired{*status, FromProto(proto.complete_time()), proto.handler_version()};
 }
 
 Unclaimed UnclaimedFrom(const v1::Unclaimed& proto) {

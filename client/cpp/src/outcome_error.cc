@@ -112,11 +112,16 @@ absl::Status ErrorFor(const Stale& outcome) {
 }
 
 absl::Status ErrorFor(const Expired& outcome) {
-  return Error(absl::StatusCode::kFailedPrecondition, ErrorReason::kExpired,
-               absl::StrCat("completed at ", Text(outcome.complete_time), " with ",
-                            ToString(outcome.status), "; the receipt is no longer kept"),
-               {{"status", std::string(ToString(outcome.status))},
-                {"complete_time", Text(outcome.complete_time)}});
+  return Error(
+      absl::StatusCode::kFailedPrecondition, ErrorReason::kExpired,
+      absl::StrCat("completed at ", Text(outcome.complete_time), " with ", ToString(outcome.status),
+                   outcome.handler_version.empty()
+                       ? ""
+                       : absl::StrCat(" by version ", outcome.handler_version),
+                   "; its receipt is no longer shown"),
+      {{"status", std::string(ToString(outcome.status))},
+       {"complete_time", Text(outcome.complete_time)},
+       {"handler_version", outcome.handler_version}});
 }
 
 absl::Status ErrorFor(const ClaimLost& outcome) {

@@ -98,6 +98,32 @@ def test_receipts_say_until_when_duplicates_are_recognised(tenant):
     assert not other.HasField("dedupe_guaranteed_until_time")
 
 
+@pytest.mark.parametrize("log", ["DURABLE", "BUFFERED"])
+def test_receipts_of_versions_that_are_not_readable_have_expired(tenant, log):
+    def policy(*readable):
+        versions = " ".join(f'readable_versions: "{version}"' for version in readable)
+        tenant.apply_policies(f'policies {{ handler: "pay.*" attempt_log: ATTEMPT_LOG_MODE_{log} {versions} }}')
+
+    policy()
+    for version in ("v1", "v2.3"):
+        event = version.encode()
+        tenant.a.complete("pay.out", event, tenant.a.granted("pay.out", event, handler_version=version).claim)
+    tenant.a.complete("pay.out", b"none", tenant.a.granted("pay.out", b"none").claim)
+    policy("v2.*", "v3")
+    for caller in tenant.callers:
+        for answer in (caller.begin("pay.out", b"v2.3"), caller.lookup("pay.out", b"v2.3")):
+            assert answer.completed.receipt.result == b"result"
+        for event, version in ((b"v1", "v1"), (b"none", "")):
+            for answer in (caller.begin("pay.out", event), caller.lookup("pay.out", event)):
+                assert outcome(answer) == "expired"
+                assert answer.expired.handler_version == version
+                assert answer.expired.status == types_pb2.RECEIPT_STATUS_SUCCEEDED
+    policy("v*", "v1")
+    assert tenant.b.begin("pay.out", b"v1").completed.receipt.result == b"result"
+    policy()
+    assert tenant.b.begin("pay.out", b"none").completed.receipt.result == b"result"
+
+
 def test_members_that_the_policy_ignores_do_not_make_a_conflict(tenant):
     json_policy = """policies { handler: "order.*" digest {
         scheme: DIGEST_SCHEME_JSON_JCS_SHA256 ignored_members: "/meta/sent_at" } }"""

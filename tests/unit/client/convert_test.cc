@@ -157,8 +157,10 @@ TEST(ConvertTest, EveryBeginOutcomeIsTold) {
   EXPECT_EQ(std::get<Stale>(*outcome).current.version, 8);
 
   response.mutable_expired()->set_status(v1::RECEIPT_STATUS_SUCCEEDED);
+  response.mutable_expired()->set_handler_version("v7");
   outcome = FromProto(response);
   ASSERT_THAT(outcome, IsOk());
+  EXPECT_EQ(std::get<Expired>(*outcome).handler_version, "v7");
   EXPECT_EQ(std::get<Expired>(*outcome).status, ReceiptStatus::kSucceeded);
 }
 

@@ -411,6 +411,30 @@ TEST(DecideBeginTest, ReceiptIsReplayedWhole) {
   const auto expired = std::get<Expired>(DecideBegin(Tombstone(), BeginBy(kOther), kNow).outcome);
   EXPECT_EQ(expired.status, ReceiptStatus::kSucceeded);
   EXPECT_EQ(expired.completed, row.receipt->completed);
+  EXPECT_EQ(expired.handler_version, "v1");
+}
+
+TEST(DecideBeginTest, ReceiptOfAVersionThatIsNotReadableHasExpired) {
+  const OperationRow row = Completed_(ReceiptStatus::kRejected);  // by version v1
+  BeginRequest begin = BeginBy(kOther);
+  LookupRequest lookup;
+  for (const char* readable : {"v1", "v*", "*"}) {
+    begin.readable_versions = lookup.readable_versions = {"v2", readable};
+    EXPECT_EQ(std::get<Completed>(DecideBegin(row, begin, kNow).outcome).receipt, *row.receipt);
+    EXPECT_EQ(std::get<Completed>(DecideLookup(&row, lookup, kNow)).receipt, *row.receipt);
+  }
+  begin.readable_versions = lookup.readable_versions = {"v2", "v10", "v1-*"};
+  for (const Expired& expired : {std::get<Expired>(DecideBegin(row, begin, kNow).outcome),
+                                 std::get<Expired>(DecideLookup(&row, lookup, kNow))}) {
+    EXPECT_EQ(expired.status, ReceiptStatus::kRejected);
+    EXPECT_EQ(expired.completed, row.receipt->completed);
+    EXPECT_EQ(expired.handler_version, "v1");
+  }
+  // Other content is a conflict still, and only what is completed can expire.
+  begin.digest = DigestNumber(2);
+  EXPECT_TRUE(std::holds_alternative<Conflict>(DecideBegin(row, begin, kNow).outcome));
+  const OperationRow claimed = Claimed(absl::Seconds(1));
+  EXPECT_TRUE(std::holds_alternative<InProgress>(DecideLookup(&claimed, lookup, kNow)));
 }
 
 // ---- the owner's commands ----

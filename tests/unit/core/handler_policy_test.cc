@@ -57,6 +57,21 @@ TEST(FindPolicyTest, LongestMatchWins) {
   EXPECT_EQ(FindPolicy({}, "pay"), nullptr);
 }
 
+// ---- readable versions ----
+
+TEST(CheckPoliciesTest, ReadableVersionsAreBounded) {
+  HandlerPolicy policy = PolicyOf("pay.*");
+  policy.readable_versions = std::vector<std::string>(kMaxReadableVersions, std::string(64, 'v'));
+  policy.readable_versions.back() += "*";
+  EXPECT_TRUE(Check(policy).ok()) << Check(policy);
+  policy.readable_versions.emplace_back("v");
+  EXPECT_EQ(FieldOf(Check(policy)), "policies[0].readable_versions");
+  policy.readable_versions = {"v1", std::string(65, 'v')};
+  EXPECT_EQ(FieldOf(Check(policy)), "policies[0].readable_versions[1]");
+  policy.readable_versions = {"v1", ""};
+  EXPECT_EQ(FieldOf(Check(policy)), "policies[0].readable_versions[1]");
+}
+
 // ---- lease ----
 
 TEST(CheckPoliciesTest, BuiltInDefaultIsFine) { EXPECT_TRUE(Check(PolicyOf("*")).ok()); }

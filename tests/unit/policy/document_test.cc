@@ -27,7 +27,8 @@ core::HandlerPolicy FullPolicy(std::string handler) {
                     .dead_letter = absl::Hours(3),
                     .backup = absl::Hours(4),
                     .manual_replay = absl::Hours(5)},
-      .order = {.guards_versions = true, .one_at_a_time = true}};
+      .order = {.guards_versions = true, .one_at_a_time = true},
+      .readable_versions = {"v2*", "v3"}};
 }
 
 TEST(PolicyDocumentTest, WhatIsWrittenIsRead) {
@@ -54,7 +55,7 @@ TEST(PolicyDocumentTest, FormIsKept) {
       R"("attempt_log":"durable","retention":{"receipt_us":3600000000,"dedupe_us":360000000000,)"
       R"("broker_us":7200000000,"dead_letter_us":10800000000,"backup_us":14400000000,)"
       R"("manual_replay_us":18000000000},)"
-      R"("order":{"guards_versions":true,"one_at_a_time":true}}])");
+      R"("order":{"guards_versions":true,"one_at_a_time":true},"readable_versions":["v2*","v3"]}])");
 }
 
 TEST(PolicyDocumentTest, WhatThisProgramDoesNotKnowIsRefused) {

@@ -82,6 +82,8 @@ constexpr char kEverything[] = R"(
       manual_replay_window { seconds: 40 }
     }
     order { guard_versions: true one_at_a_time: true }
+    readable_versions: "v2*"
+    readable_versions: "v3"
   })";
 
 TEST_F(PolicyOperationsTest, WhatIsAppliedIsShown) {

@@ -240,9 +240,10 @@ TEST(ResponseTest, InDoubtShowsAtMostTenAttemptsAndHowManyThereAre) {
 TEST(ResponseTest, ExpiredAndUnclaimed) {
   core::Expired expired;
   expired.completed = kBegun;
+  expired.handler_version = "v7";
   EXPECT_EQ((Text<v1::BeginResponse>(core::BeginOutcome(expired), "expired")),
             "expired { status: RECEIPT_STATUS_SUCCEEDED complete_time { seconds: 1700000000 nanos: "
-            "250000000 } } ");
+            "250000000 } handler_version: \"v7\" } ");
   core::Unclaimed unclaimed;
   EXPECT_EQ((Text<v1::LookupResponse>(core::LookupOutcome(unclaimed), "unclaimed")),
             "unclaimed { state: OPERATION_STATE_RELEASED } ");

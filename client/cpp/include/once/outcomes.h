@@ -92,10 +92,12 @@ struct Stale {
   std::string current_event_id;
 };
 
-// Only the tombstone is left; the operation was completed and must not run again.
+// The operation was completed and must not run again, but there is no receipt to show: only the
+// tombstone is left, or the handler's policy does not call the version readable that wrote it.
 struct Expired {
   ReceiptStatus status = ReceiptStatus::kSucceeded;
   absl::Time complete_time;
+  std::string handler_version;  // that completed it; empty where its Begin named none
 };
 
 // The operation exists, nobody holds it, and the next Begin would be granted.
