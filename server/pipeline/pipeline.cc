@@ -143,15 +143,20 @@ class PipelineImpl final : public Pipeline {
       claims_.Take({call.info.tenant, call.info.handler, call.info.event_id}, timing_->Now());
     }
     const size_t bytes = call.request.result.size() + call.author.reason.size();
-    store::ResolveCommand command{
-        {}, {}, std::move(call.request), call.info.handler, std::move(call.author)};
+    store::ResolveCommand command;  // member by member: GCC 12 warns of the list, wrongly
+    command.request = std::move(call.request);
+    command.handler = call.info.handler;
+    command.author = std::move(call.author);
     Submit<core::ResolveOutcome>(std::move(call.info), std::move(command), bytes,
                                  absl::ZeroDuration(), std::move(done));
   }
 
   void Reset(ResetCall call, Done<core::ResetOutcome> done) override {
     const size_t bytes = call.author.reason.size();
-    store::ResetCommand command{{}, {}, call.request, call.info.handler, std::move(call.author)};
+    store::ResetCommand command;  // as in Resolve
+    command.request = call.request;
+    command.handler = call.info.handler;
+    command.author = std::move(call.author);
     Submit<core::ResetOutcome>(std::move(call.info), std::move(command), bytes,
                                absl::ZeroDuration(), std::move(done));
   }
